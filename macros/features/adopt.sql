@@ -1,5 +1,5 @@
 {#-
-    Return how a run takes a table of the MV's name that is no MV yet; none if it does not:
+    Return how a run takes over a table of the MV's name that is no MV yet; none if it does not:
 
       adopt    its rows stay, and the barriers that follow compare them with the query, see is_sweeping: where adopt_table has marked it
         for this model
@@ -13,7 +13,7 @@
     {%- set adopts = properties.get('dbt_backfill.adopt') == local_md5(model.unique_id) -%}
     {%- set replaces = backfill.options.replace_existing and should_full_refresh() -%}
     {%- if not adopts and not replaces -%} {{ return(none) }} {%- endif -%}
-    {#- A mark may come late, after the table was taken: the table and the state beside it are one MV by then. -#}
+    {#- A mark may come late, after the table was taken over: the table and the state beside it are one MV by then. -#}
     {%- if existing.progress is not none and 'dbt_backfill.id' in properties and properties['dbt_backfill.id']
             == dbt_backfill.read_table_properties(backfill.progress).get('dbt_backfill.id') -%}
         {{ return(none) }}
@@ -29,11 +29,11 @@
 
 
 {#-
-    Take the table, as a part of observe_state. Its state is created, of the epoch 0 and the kind `how`, and then one ALTER makes the
-    table its MV; a view is replaced by a table. Each can be repeated. A run that died in between is completed by the next one, or, if
-    that is for another query, gives way to it: nothing was merged.
+    Take over the table, as a part of observe_state. Its state is created, of the epoch 0 and the kind `how`, and then one ALTER makes the
+    table its MV; a view is replaced by a table. Each can be repeated. If a run died in between, the next one completes its work; a run
+    with another query replaces it, because nothing was merged.
 
-    What cannot be taken is refused before. Returns what observe_state does.
+    A table that cannot be taken over is refused before. Return what observe_state does.
 
     Arguments:
       found (dict): see observe_tables.
@@ -90,7 +90,7 @@
 {% endmacro %}
 
 
-{#- Refuse to take a table beside which the state of another one exists. -#}
+{#- Refuse to take over a table beside which the state of another one exists. -#}
 {% macro refuse_other_state(backfill) %}
     {%- set arguments = '{model: ' ~ dbt_backfill.get_name_of(backfill) ~ ', keep_mv: true}' -%}
     {%- do dbt_backfill.refuse(
@@ -120,7 +120,7 @@
         {%- do dbt_backfill.refuse(
             name ~ ' is a table of the format ' ~ format ~ ', and file_format is ' ~ file_format,
             "Set file_format='" ~ format ~ "'" if format in ['delta', 'iceberg']
-                else 'Convert the table to Delta or Iceberg, or build the model anew under another alias',
+                else 'Convert the table to Delta or Iceberg, or build the model under another alias',
             mv=backfill.get('name')
         ) -%}
     {%- elif properties.get('format-version') == '1' and tblproperties.get('format-version') | string not in ['2', '3'] -%}
@@ -133,8 +133,8 @@
 
 
 {#-
-    Refuse a table that is to be adopted with the rows that it has: what the barriers would fail on (Spark merges no rows into a table with
-    an identity column, say), and keys with which no MERGE can put it right, by one pass over the key columns, or two. Returns
+    Refuse a table that cannot be adopted with its rows: one on which the barriers would fail (Spark merges no rows into a table with an
+    identity column, say), and one with keys that no MERGE can repair, by one pass over the key columns, or two. Return
     {'row_count': how many rows it has, 'partitions': their names in lower case}.
 
     Arguments:
@@ -158,7 +158,7 @@
     {%- if error is not none -%}
         {%- do dbt_backfill.refuse(
             'Spark does not merge the rows of its query into ' ~ name ~ ': ' ~ error,
-            'Change the table, or build the model anew under another alias'
+            'Change the table, or build the model under another alias'
         ) -%}
     {%- endif -%}
     {%- set mv_keys, scan = dbt_backfill.get_mv_keys(keys), 'select * from ' ~ name -%}

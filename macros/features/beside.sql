@@ -1,8 +1,8 @@
 {#-
     A full refresh beside the MV in use: the next generation is an MV of its own, `<mv>__next`, with a state of its own. It is filled by
-    the barriers of as many runs as it takes, while the MV in use, the former one by then, goes on following its changes with the query
-    that it was made by. Once all of the upstream is read, a barrier of the kind `swap` replaces the MV's rows by its rows, and the state
-    by its state; see run_beside.
+    the barriers of as many runs as it takes. Meanwhile the MV in use, which is the previous generation, goes on following its changes
+    with the query that created it. Once all of the upstream is read, a barrier of the kind `swap` replaces the MV's rows by the rows of
+    the next generation, and the state by its state; see run_beside.
 -#}
 
 
@@ -64,7 +64,7 @@
 
 
 {#-
-    Return the MV in use while the next generation is filled: with the query that it was made by, over the same upstream. It reads no more
+    Return the MV in use while the next generation is filled: with the query that created it, over the same upstream. It reads no more
     ranges.
 -#}
 {% macro get_former_backfill(backfill, state) %}
@@ -83,9 +83,9 @@
 
 
 {#-
-    A run while there is a next generation: barriers of it; then, if all of the upstream is read, the swap, and else barriers of the former
-    one, so that readers of the MV see what changes. Returns what run_barriers does, and 'filling': whether the next generation is still
-    to be put in place.
+    Run the barriers of a run while there is a next generation: first those of the next generation. Then, if all of the upstream is read, the
+    swap; otherwise those of the previous generation, so that readers of the MV see what changes. Return what run_barriers does, and
+    'filling': whether the next generation is still to be put in place.
 
     Each step may be the last of a run, and the next run goes on from the state that exists. A next generation that has been put in place
     is only dropped.
@@ -124,8 +124,8 @@
 
 
 {#-
-    Log one line where a next generation begins, after refusing what could not be put in place at the end: a location that has moved, and,
-    of an Iceberg MV, a column of another type at the place of one, because a Hive metastore lets no table be replaced by such a one.
+    Log one line where a next generation begins, after refusing one that could not be put in place at the end: if the location has moved, or
+    if a column of an Iceberg MV gets another type at the same position. A Hive metastore allows no such replacement.
 -#}
 {% macro _begin_generation(backfill, next, seen) %}
     {%- if not seen.state.get('missing') and seen.state.committed.query_hash == backfill.query_hash -%} {{ return(none) }} {%- endif -%}
@@ -134,14 +134,14 @@
         {%- set columns = dbt_backfill.get_mv_columns(backfill, backfill.query, backfill.upstream.relation.render()) -%}
         {%- if dbt_backfill.is_retyped(backfill.mv, columns) -%}
             {%- do dbt_backfill.refuse(
-                'its query gives another type to a column than ' ~ backfill.mv.render() ~ ' has at that place, or under that name, '
+                'its query gives another type to a column than ' ~ backfill.mv.render() ~ ' has at that position, or under that name, '
                     ~ 'and a Hive metastore lets no Iceberg table be replaced by such a one at once',
-                "Leave the columns that it has at their places, or set full_refresh_mode='in_place' for this refresh"
+                "Leave the columns that it has at their positions, or set full_refresh_mode='in_place' for this refresh"
             ) -%}
         {%- endif -%}
     {%- endif -%}
     {%- do log(
-        dbt_backfill.get_model_name(model) ~ ' is filled anew as ' ~ next.backfill.mv.render() ~ ', beside the MV in use ('
+        dbt_backfill.get_model_name(model) ~ ' is filled again as ' ~ next.backfill.mv.render() ~ ', beside the MV in use ('
             ~ (next.reason or 'its query changed') ~ '). To give that up: ' ~ dbt_backfill.get_drop_next_text(), info=true
     ) -%}
 {% endmacro %}
@@ -171,8 +171,8 @@
 
 
 {#-
-    Run the former generation's barriers while the next one is filled, or log why it stands still. What would stop the run, or read all of
-    it again, is not done for a table that is about to be replaced. Its query has to run before it can be explained, so all other reasons
+    Run the previous generation's barriers while the next one is filled, or log why it is not refreshed: a table that is about to be replaced
+    must not stop the run, and must not be read again as a whole. Its query has to run before it can be explained, so all other reasons
     are looked for first.
 -#}
 {% macro run_former(backfill, observed) %}
@@ -198,7 +198,7 @@
     {%- endif -%}
     {%- if why -%}
         {%- do log(
-            dbt_backfill.get_model_name(model) ~ ' stands still at the version ' ~ state.get('upstream_version')
+            dbt_backfill.get_model_name(model) ~ ' stays at the version ' ~ state.get('upstream_version')
                 ~ ' until the next generation is put in place: ' ~ why, info=true
         ) -%}
     {%- else -%}
@@ -208,8 +208,8 @@
 
 
 {#-
-    Drop a next generation, if it is the one of this id, with its copies (a table of their names that is none of ours stays): its state
-    last, so that the tables that a dead run has left are found by it. Returns whether it existed.
+    Drop a next generation, if it is the one of this id, with its copies. (A table of their names that this package did not create stays.) Its
+    state is dropped last, so that the tables that a dead run has left are found by it. Return true if it existed.
 
     The script may come so late that another generation exists by now; sent again, or by two runs at once, it finds nothing, which is no
     error.

@@ -13,7 +13,7 @@
 -#}
 {% macro get_allowance(backfill, state, run) %}
     {%- set options = backfill.options -%}
-    {#- The former of two generations reads no ranges anyway. -#}
+    {#- The previous generation reads no ranges anyway. -#}
     {%- set control = {} if backfill.get('generation') == 'former' else state.get('control') or {} -%}
     {%- set allowance = dbt_backfill.get_ruling_allowance(options.backfill_rate_limit, control) -%}
     {%- if allowance.rows == 0 -%} {{ return(allowance) }} {%- endif -%}
@@ -82,7 +82,7 @@
 {#-
     Return the size of the next range in rows, by how long the last one took: half of it after a barrier that took more than one and a half
     times as long as it is to take, down to 1,000 rows, and twice as much after one that took less than half. The first one has as many
-    rows as the rate limit, or 100,000. Where the size stays, so do the bounds that were found for the ranges to come.
+    rows as the rate limit, or 100,000. As long as the size stays, the bounds that were found for the ranges to come stay too.
 
     Arguments:
       seconds (number): how long a barrier is to take.

@@ -1,9 +1,9 @@
 {#-
-    After a barrier: compact the MV where `compact_every` or `sort_when_finished` asks for it. The barrier is committed by then, and the
-    next one finds the MV with the same rows in other files, as after a compaction by hand. Where another run wrote to the MV meanwhile
-    its rows go first, and a compaction is left to the next time, a sort to the owner. The same holds where Spark fails at it, which is a
-    warning. One line reports the outcome: 'kept', why the files were left as they are, and 'unsorted', why it was compacted and not
-    sorted, each absent or null if it was not so.
+    Compact the MV after a barrier, if `compact_every` or `sort_when_finished` asks for it. The barrier is committed by then, and the next one
+    finds the MV with the same rows in other files, as after a compaction by hand. If another run wrote to the MV meanwhile, its rows
+    take precedence: a compaction is tried the next time, and a sort is left to the owner. If Spark fails, the same is done, with a
+    warning. One line reports the outcome: 'kept', why the files were left as they are, and 'unsorted', why the MV was compacted and not
+    sorted. Each is absent or null if it does not apply.
 
     Arguments:
       before (dict): the state that the barrier began from.
@@ -11,7 +11,7 @@
 -#}
 {% macro compact_mv(backfill, before, state) %}
     {%- set work = dbt_backfill.get_due_compaction(backfill.options, before, state) -%}
-    {#- A next generation is written anew when it is put in place. -#}
+    {#- A next generation is written once more when it is put in place. -#}
     {%- if work is none or backfill.generation == 'next' -%} {{ return(none) }} {%- endif -%}
     {%- set started_at = modules.datetime.datetime.now() -%}
     {%- set sql = dbt_backfill.get_compact_mv_sql(backfill, state, work) -%}

@@ -31,7 +31,7 @@
 
 
 {#-
-    Call the features right after a commit, or if there was nothing to do. Return what the run has learned.
+    Call the features right after a commit, or if there was nothing to do. Return what the run knows by then, see new_learned.
 
     Arguments:
       plan (dict): that was committed last.

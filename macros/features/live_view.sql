@@ -3,7 +3,7 @@
     the MV is being filled.
 
     Everything in it is a literal: the version at which the barrier left the MV, the version of the upstream, the positions. So
-    it is exact whenever it is read, in the middle of the next barrier too, and shows its own barrier until it is made anew
+    it is exact whenever it is read, in the middle of the next barrier too, and shows its own barrier until it is replaced
     after the next one. Versions that are cleaned away make it fail; it never shows other rows.
 
     It is for readers. Nothing that decides reads it, and losing it loses nothing.
@@ -19,7 +19,7 @@
         {%- set properties = dbt_backfill.read_live_view(backfill.live) -%}
         {%- if properties is none -%}
             {%- do dbt_backfill.refuse(
-                backfill.live.render() ~ ' exists, and is no live view of ours', 'Drop or rename it, or set live_view to false'
+                backfill.live.render() ~ ' exists, and is no live view of this package', 'Drop or rename it, or set live_view to false'
             ) -%}
         {%- endif -%}
         {{ return(properties) }}

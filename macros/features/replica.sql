@@ -3,10 +3,10 @@
     the query needs, in files ordered by the key, as many as ranges are ahead. Without it each range of an upstream that is not
     ordered by its key reads all of it.
 
-    It is a way to the rows of a range and no more: what a plan says does not depend on it. A range is the replica's rows with the
-    changes since its version laid over them, see get_copied_source; where that cannot be told, or a plan is adopted, the upstream itself is
-    read. A plan carries it as the source of the role `replica`: {
-      'relation', 'kind', 'id': of its making, 'version': of the table; none where it is not to be read any more,
+    It only gives the rows of a range, and what a plan says does not depend on it. A range is the replica's rows with the changes since its
+    version laid over them, see get_copied_source. If these changes are not known, or a plan is adopted, the upstream itself is read. A
+    plan carries the replica as the source of the role `replica`: {
+      'relation', 'kind', 'id': of its creation, 'version': of the table; none where it is not to be read any more,
       'definition': as JSON {
         'version': that of the upstream that it shows, as text, 'query_hash' and 'query_columns', of the query that it was made for,
         'vnodes', 'vnode_count': those that it has rows of, 'columns': the names of those of the upstream that it has,
@@ -59,7 +59,7 @@
 {% macro why_no_replica(upstream, feed, options) %}
     {%- set name, format = upstream.relation.render(), dbt_backfill.upstream_traits(upstream).copy_format -%}
     {{ return(name ~ ' is a live table' if format is none
-        else 'the changes of ' ~ name ~ ' are told by ' ~ feed.relation.render() if feed
+        else 'the changes of ' ~ name ~ ' are read from ' ~ feed.relation.render() if feed
         else 'file_format is ' ~ options.file_format ~ ', while ' ~ name ~ ' is ' ~ format if format != options.file_format
         else 'check_key is false' if not options.check_key else none) }}
 {% endmacro %}
@@ -192,7 +192,7 @@
     {%- set begun = modules.datetime.datetime.now() -%}
     {%- set sql = dbt_backfill.get_replica_sql(backfill, state, plan, columns, bounds[:ranges] if ranges else bounds, not is_whole, id) -%}
     {%- set handler = dbt_backfill.upstream_traits(backfill.upstream).lost_conditions -%}
-    {#- Not every Iceberg table can be replaced: its format is never an older one, and a Hive metastore compares the columns by their places. -#}
+    {#- Not every Iceberg table can be replaced: its format cannot become older, and a Hive metastore compares columns by their positions. -#}
     {%- if backfill.options.file_format == 'iceberg' -%} {%- do dbt_backfill._drop_own_replica(backfill) -%} {%- endif -%}
     {#- Where Spark says so, whether files of the upstream are gone. -#}
     {%- if handler -%}
@@ -240,13 +240,13 @@
 {% endmacro %}
 
 
-{#- True if its columns can be kept, and no other table has its name. Where a replica is asked for, refuse what is not so. -#}
+{#- True if its columns can be kept, and no other table has its name. With `replicate: always`, refuse instead of returning false. -#}
 {% macro _can_make(backfill, plan, columns) %}
     {%- set existing, is_asked_for = dbt_backfill.load_table(backfill.replica), backfill.options.replicate == 'always' -%}
     {%- if existing is not none and 'dbt_backfill.replica' not in dbt_backfill.read_listed_properties(existing, backfill.replica) -%}
         {%- if not is_asked_for -%} {{ return(false) }} {%- endif -%}
         {%- do dbt_backfill.refuse(
-            backfill.replica.render() ~ ', where its replica would stand, is a table of others',
+            backfill.replica.render() ~ ', which would be its replica, was not created by this package',
             "Set replicate='never', or give that table another name"
         ) -%}
     {%- endif -%}
@@ -355,8 +355,8 @@
 
 {#-
     Release a replica if so much of a range has changed since it was made that reading these changes for each range costs more than another
-    copy. The next plan makes another one where that is worth it. The table stays, because its versions would begin anew. Return true if
-    it was released.
+    copy. The next plan makes another one where that is worth it. The table stays, because the versions of a new table would start again
+    at 0. Return true if it was released.
 
     Arguments:
       result (dict): of the script that planned the barrier, see get_plan_script.
@@ -365,7 +365,7 @@
     {%- set changed, rows = (result.get('overlaid') or {}).get('count', 0), (result.get('checked') or {}).get('row_count', 0) -%}
     {%- if 2 * changed <= [rows, 1000] | max -%} {{ return(false) }} {%- endif -%}
     {%- do dbt_backfill.run_table(
-        'let go of the replica', dbt_backfill.get_set_properties_sql(backfill.replica, {'dbt_backfill.replica': 'outgrown'})
+        'release the replica', dbt_backfill.get_set_properties_sql(backfill.replica, {'dbt_backfill.replica': 'outgrown'})
     ) -%}
     {{ return(true) }}
 {% endmacro %}

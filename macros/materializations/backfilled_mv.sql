@@ -1,5 +1,5 @@
 {#-
-    A materialized view that is filled from a large, changing table in slices and kept exact all the while:
+    A materialized view that is filled from a large, changing table in slices, and is exact from the first slice on:
 
         at every commit of the MV,  MV = Q(upstream @ S where pk <= current_pos), per vnode
 
@@ -7,7 +7,7 @@
     the changes, merge the next range, commit the progress. docs/barrier.md draws it.
 -#}
 {% materialization backfilled_mv, adapter='spark', supported_languages=['sql'] %}
-    {#- dbt tells macros of --sample only among the invocation's arguments. -#}
+    {#- dbt shows --sample to macros only among the invocation's arguments. -#}
     {%- set sampled = invocation_args_dict.get('sample') is not none -%}
     {%- set reads_nothing = flags.EMPTY or sampled -%}
     {%- set existing_relation = load_relation(this) -%}
@@ -38,13 +38,13 @@
     {%- endif -%}
 
     {%- do apply_grants(this, config.get('grants'), should_revoke(existing_relation, should_full_refresh())) -%}
-    {#- While a next generation is filled, the MV is what another query has made. -#}
+    {#- While a next generation is filled, the MV has the rows of another query. -#}
     {%- set is_former = not reads_nothing and result.get('filling', false) -%}
     {%- set state = observed.state if reads_nothing else result.state -%}
     {%- if not is_former and (config.persist_relation_docs() or config.persist_column_docs()) -%}
         {%- do dbt_backfill.apply_docs(backfill, found, state) -%}
     {%- endif -%}
-    {#- Rows that a sweep has not come to, and columns that are being filled, need not keep to the contract yet. -#}
+    {#- Rows that a sweep has not reached, and columns that are being filled, need not satisfy the contract yet. -#}
     {%- set is_whole = not reads_nothing and not is_former and not dbt_backfill.is_sweeping(state) and not dbt_backfill.get_filling(state) -%}
     {%- set has_constraints = found and ((config.get('contract') or {}).enforced or 'dbt_backfill.constraints' in found.properties) -%}
     {%- if is_whole and has_constraints -%} {%- do dbt_backfill.apply_constraints(backfill, found.properties) -%} {%- endif -%}

@@ -138,6 +138,13 @@
         {%- do dbt_backfill.refuse(name ~ ' exists, and is no clone of an MV', 'Drop or rename it', mv=clone.name) -%}
     {%- elif progress is not none and properties.get('dbt_backfill.clone')
             and dbt_backfill.read_table_properties(clone.progress).get('dbt_backfill.id') == properties['dbt_backfill.id'] -%}
+        {%- if properties['dbt_backfill.clone'] != original.mv.render() -%}
+            {%- do dbt_backfill.refuse(
+                name ~ ' is a clone of ' ~ properties['dbt_backfill.clone'] ~ ', which is not finished',
+                'Finish it with that source, or drop it: ' ~ dbt_backfill.get_operation_text('drop_backfill', '{model: ' ~ clone.name ~ '}'),
+                mv=clone.name
+            ) -%}
+        {%- endif -%}
         {{ return(false) }}
     {%- elif progress is not none -%}
         {%- do dbt_backfill.refuse(

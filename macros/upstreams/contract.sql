@@ -17,12 +17,12 @@
       read_upstream(upstream, since, log=none)    what there is now, a dict: {
           'version': the current one; what is committed until then is in it, and nothing that is committed later,
           'committed_at': when, as text; none if it is not known,
-          'id': text that differs once the kind takes the table for another one, or for one that is followed otherwise,
-          'altered': whether the table may have columns by now that it has not in this version; absent if that cannot be,
+          'id': text that changes once the kind considers the table another one, or follows it in another way,
+          'altered': whether the table may have columns by now that this version does not have; absent if that cannot be,
           and whatever else the kind's own answers need
         }. `since`: the source of the committed plan, none if nothing was read yet; `log`: what log_sql gave, none without it
       check_feed(observed)                        refuse a table whose changes cannot be followed
-      upstream_read(upstream, version)            the table at a version, as it stands after FROM: the same rows whenever it is read
+      upstream_read(upstream, version)            the table at a version, as text for FROM: the same rows whenever it is read
       upstream_changes(observed, from_version, to_version, keys, view)    the changes in (from_version, to_version], a dict: {
           'events': a select of the upstream's columns, and of
             __bf_version    orders the events of one key
@@ -32,15 +32,15 @@
           'literals': variables of the script in `events` that stand for their text, absent if there are none,
           'views': temporary views that the setup makes, absent if there are none,
           'one_commit': whether each key has only what one commit did to it, or the difference of two versions; absent if not,
-          'tells_before': whether a row that goes, or is updated, is reported as it was, with all of its columns; absent if not,
-          'alters_values': whether it may have other values than the table, see altered_predicate; absent if not,
-          'may_repeat': whether a key may be inserted twice in it, absent if that cannot be
+          'tells_before': whether the events contain a row as it was before its update or delete, with all of its columns; absent if not,
+          'alters_values': whether the events may have other values than the table, see altered_predicate; absent if not,
+          'may_repeat': whether the events may insert a key twice; absent if they cannot
         }. `keys` are none for rows that are only added; `view`: a name for the temporary view that the kind may make, of this
         plan alone, because models share a session
       upstream_gap(observed, committed)           why the feed does not reach from a version to the current one, as new_gap makes it;
-        none if every change between is in the feed. What cannot be known yet is in the trait lost_conditions
-      continues_upstream(observed, committed)     whether it is the same table as then, and has gone on from there: less than
-        upstream_gap asks, for changes that a change table reports
+        none if every change between is in the feed. The trait lost_conditions lists the gaps that show only while the feed is read
+      continues_upstream(observed, committed)     whether it is the same table as then, and has gone on from there. This is less than
+        upstream_gap asks, because a change table reports the changes
       upstream_readable(observed, source)         whether a version can still be read
       committed_at(observed, version)             when a version was committed, as text; none if it is not known any more
       row_count_sql(upstream, version)            a scalar subquery: about how many rows a version has, null if that is not known
@@ -48,12 +48,12 @@
     Asked only where a trait says so:
       log_sql(upstream)                           log_in_state: a scalar subquery for read_upstream's `log`, which spares a statement
       forgets_keys(observed, committed, source)   may_forget_keys: whether the feed from `committed` to now may leave out a key that
-        was there in the version of `source` between them: one that compares two versions knows nothing of what came and went
+        the version of `source` between them has: a feed that compares two versions misses rows that came and went between them
       reads_by_zone(observed, columns)            may_read_by_zone: whether one of these columns, of timestamps, is another moment in
         another time zone of the session
       check_key_order(upstream, columns)          may_order_texts_otherwise: refuse texts as a key that the kind orders otherwise
-      hold(source, name), release(source, name), held_version(observed, name)    holds_versions: keep a version from going away under
-        a name, which lets the one before go, and returns whether it is kept; let it go; which version is held, none if none is
+      hold(source, name), release(source, name), held_version(observed, name)    holds_versions: keep a version from expiring, under a
+        name (which releases the previous one), and return whether it is kept; release it; return the held version, none if there is none
       copy_properties(source)                     copy_format: the properties without which a copy could not have its columns
       upstream_lag(observed, source)              unless stages_ranges: {'versions': how many were committed since that of the source,
         'since': when the first of them was, none if there is none}; none where the way to the current one is not known any more
@@ -62,15 +62,15 @@
     A kind that stages ranges is a live database: a barrier reads it once, while it is planned. Only it is asked:
       needed_feed(upstream, options, sql)         the change table that it cannot be followed without, and answers from itself; refuse
         a model without one. `options`: what read_change_feed returned
-      noted_feed(source)                          the change table, of what a plan records
+      noted_feed(source)                          the change table that a plan has recorded
       bounds_sql(upstream, keys, window, counts)  a select of JSON, {'bounds': for each count the key that is so many rows further in
         the window, a predicate, as literals' texts; null where there are fewer rows}
-      stage_range(backfill, state, observed, plan, again)    read the rows of a plan into a copy, and wait until the feed reports what
-        they may show: {'plan': with the copy as a source of the role `stage`, 'unclear', 'waits', 'seen'}
+      stage_range(backfill, state, observed, plan, again)    read the rows of a plan into a copy, and wait until the feed has the events
+        of all that they may show: {'plan': with the copy as a source of the role `stage`, 'unclear', 'waits', 'seen'}
       stage_kept(stage)                           whether what was staged for a plan can still be read
       staged_source(upstream, version, stage, keys)    the range source of it at a version, see get_source_read
       check_query(explained, query)               refuse a query that gives other rows of the table than of its changes
-      check_followed(observed, committed)         refuse what cannot be followed any more, where nothing is read of it
+      check_followed(observed, committed)         refuse a table that cannot be followed any more, in a run that reads no range of it
 -#}
 {% macro ask(upstream, question) %}
     {{ return(dbt_backfill[upstream.kind ~ '_' ~ question]) }}
@@ -83,8 +83,8 @@
       'enforces_keys': whether the system keeps keys unique and free of nulls, so that nobody looks for them,
       'holds_versions', 'log_in_state', 'may_forget_keys', 'may_read_by_zone', 'may_order_texts_otherwise': which questions it is asked,
       'may_be_cached': whether a catalog may show a version that is not the current one,
-      'takes_added_columns': whether the table may get another column without a gap: then a query with a star in an expression is
-        compared with the columns that it had, and one that reads an alias of its own with those that could take its place,
+      'takes_added_columns': whether the table may get another column without a gap. A query with a star in an expression is then
+        compared with the columns that it had; and a query that reads an alias of its own with the columns that could hide the alias,
       'copy_format': the file_format of a table that keeps its rows as they are; none if none does,
       'lost_conditions': the conditions of a handler by which Spark says that changes are gone; none where its errors have none
     }
@@ -113,7 +113,7 @@
 {% endmacro %}
 
 
-{#- True if a table of the upstream's name and kind exists, and is no view. It may be another table: its id tells that, see upstream_gap. -#}
+{#- True if a table of the upstream's name and kind exists, and is no view. It may be another table: its id shows that, see upstream_gap. -#}
 {% macro exists_as_its_kind(upstream) %}
     {%- set existing = dbt_backfill.load_table(upstream.relation) -%}
     {{ return(existing is not none and not existing.is_view
@@ -177,8 +177,8 @@
 
 
 {#-
-    The relation by which the query reads a node, or names it in a comment, as that of a change feed. Under `--defer` that
-    may be the table of another environment: which of the two ref() took stands in the query.
+    Return the relation by which the query reads a node, or names it in a comment (as it does with a change feed). Under `--defer` it may
+    be the table of another environment: the query contains the one of the two that ref() took.
 -#}
 {% macro get_read_relation(node, sql) %}
     {%- set relation, deferred = dbt_backfill.get_node_relation(node), node.get('defer_relation') -%}

@@ -291,7 +291,7 @@ def test_after_a_slot_was_lost_the_whole_table_is_compared(
         landed = project.dbt(*scene.landing)
         said = scene.barrier().output
 
-    assert "slot lost_changes: PostgreSQL has removed WAL that it had not told yet" in landed.output
+    assert "slot lost_changes: PostgreSQL has removed WAL that it had not sent yet" in landed.output
     assert "were lost with the slot lost_changes: what reads" in landed.output
     gaps = f"select count(*) from {project.table(scene.changes)} where _op = 'g'"
     assert project.value(gaps) == 1
@@ -366,13 +366,13 @@ def test_a_database_that_was_put_back_is_refused_or_compared(
         scene.barrier()
         database.put_back(saved)
         told = project.fail(*scene.landing)
-        assert "it is landed anew, and what reads it begins anew" in told.output + told.error
+        assert "it is landed again, and what reads it is re-anchored" in told.output + told.error
         project.sql(f"drop table {project.table(scene.changes)}")
         scene.land()
         for _ in range(3):
             database.sql("select pg_switch_wal()")
         scene.land()
-        assert "re-anchored: its change table was made anew" in scene.run().output
+        assert "re-anchored: its change table was created again" in scene.run().output
         is_right(scene)
         scene.end()
 

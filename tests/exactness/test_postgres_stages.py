@@ -248,7 +248,7 @@ def test_a_table_of_others_that_stands_where_rows_are_staged_is_neither_emptied_
     make = f"create table {staged} using {project.file_format} as select 7 as id"
     project.sql(make)
     refused = project.fail("--select", scene.mv.name)
-    assert f"{staged} exists, and has no staged rows of ours. Rename it, or " in refused.error
+    assert f"{staged} exists, and has no staged rows of this package. Rename it" in refused.error
     assert project.rows(f"select * from {staged}") == [(7,)]
     assert not project.exists(scene.mv.name)
 

@@ -29,7 +29,7 @@ pytestmark = at_home_on_iceberg
 SCHEMA = Schema({"id": "int", "amount": "int", "label": "string"}, key=("id",))
 RANGE = 6
 COPIED = ": copied "
-LET_GO, DROP = "let go of the replica", "drop the replica"
+LET_GO, DROP = "release the replica", "drop the replica"
 
 
 class Scene:

@@ -282,6 +282,6 @@ def test_an_mv_of_a_live_table_is_exact_at_each_barrier(
     reasons = project.rows(
         f"select reason from {scene.mv.table}__barriers where reason is not null"
     )
-    untold = any("do not tell large values" in reason for (reason,) in reasons)
+    untold = any("do not contain large values" in reason for (reason,) in reasons)
     assert untold == (identity == "default")
     assert any("was emptied" in reason or "no event of a row" in reason for (reason,) in reasons)

@@ -68,7 +68,7 @@ def test_the_mv_in_use_is_complete_until_the_next_generation_stands_in_its_place
 ) -> None:
     write(project, NEW, backfill_rate_limit=8)
     first = project.run("--full-refresh", "--select", "mv")
-    assert "is filled anew as" in first.output
+    assert "is filled again as" in first.output
     assert "mv (next) [BARRIER 1 · 40.0 % · 8 of 20 rows" in first.output
     assert first.message("mv") == "NEXT: BARRIER 1 (40.0 %)"
     assert project.rows("select * from {schema}.mv") == old_rows(project)

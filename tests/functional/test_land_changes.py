@@ -631,12 +631,12 @@ def test_events_that_do_not_tell_what_they_should_are_refused_and_then_compared(
     database.sql("update untold set id = 17 where id = 6")
     assert "REPLICA IDENTITY of its upstream is using index" in landed.fail("untold")
     database.sql("alter table untold replica identity default")
-    told = "re-anchored: when its changes were landed, events of the upstream did not tell the key"
-    assert f"{told} id" in landed.compare("untold", "*")
+    told = "re-anchored: when its changes were landed, events of the upstream did not contain the "
+    assert f"{told}key id" in landed.compare("untold", "*")
 
     database.sql("alter table untold alter weight drop not null")
     database.sql("update untold set weight = 'infinity' where id = 1")
-    assert "of which wal2json tells a NaN or an infinity as null" in landed.fail("untold")
+    assert "of which wal2json writes a NaN or an infinity as null" in landed.fail("untold")
     database.sql("alter table untold alter weight set not null")
     assert "an infinity of the column weight as null" in landed.compare("untold", "*")
 
@@ -704,13 +704,13 @@ def test_events_that_did_not_tell_the_key_while_a_range_was_read_leave_a_doubt(
             database.sql("delete from meanwhile where id in (5, 30)")
             done.append("deleted")
         proceed()
-        if ": let go of the WAL" in sql and done == ["deleted"]:
+        if ": release the WAL" in sql and done == ["deleted"]:
             database.sql("alter table meanwhile replica identity default")
             done.append("right again")
 
     said = landed.project.run("--select", "meanwhile_mv", intercept=delete).output
     assert done == ["deleted", "right again"]
-    assert "events of the upstream did not tell the key id of each row" in said
+    assert "events of the upstream did not contain the key id of each row" in said
     landed.compare("meanwhile", "id, code")
 
 
@@ -730,9 +730,7 @@ def test_a_null_from_before_a_column_was_declared_not_null_is_read_from_the_tabl
     database.sql("insert into declared values (4, 4, 'NaN')")
     database.sql("alter table declared alter f set not null")
     said = landed.compare("declared", "id, string(f)")
-    assert (
-        "re-anchored: an event of the upstream tells null where the column f has, or had," in said
-    )
+    assert "re-anchored: an event of the upstream has null where the column f has, or had," in said
     database.sql("update declared set f = 5 where id = 4")
     assert "re-anchored" not in landed.compare("declared", "id, string(f)")
 
@@ -820,10 +818,10 @@ def test_what_reads_a_change_table_that_was_made_anew_begins_anew(landed: Landed
     landed.compare("retyped", columns)
 
     landed.database.sql("alter table retyped alter n type text using (n * 10)::text")
-    with pytest.raises(RunFailed, match="it is landed anew, and what reads it begins anew"):
+    with pytest.raises(RunFailed, match="it is landed again, and what reads it is re-anchored"):
         landed.land("retyped")
     landed.project.sql("drop table {schema}.retyped_changes")
-    assert "re-anchored: its change table was made anew" in landed.compare("retyped", columns)
+    assert "re-anchored: its change table was created again" in landed.compare("retyped", columns)
 
 
 def test_a_change_table_of_before_gets_what_it_lacks(landed: Landed) -> None:

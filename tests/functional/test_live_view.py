@@ -270,7 +270,7 @@ def test_something_else_of_its_name_is_refused_before_anything_is_written(
 
     project.sql("create or replace view {schema}.other__live as select 1 as id")
     result = project.fail("--select", "other")
-    assert_refused(result, "other", "other__live exists, and is no live view of ours")
+    assert_refused(result, "other", "other__live exists, and is no live view of this package")
     project.sql("drop view {schema}.other__live")
 
 

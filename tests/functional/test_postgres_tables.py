@@ -143,7 +143,7 @@ REFUSED = {
             f"create table {{t}} (id int primary key, c {name})",
             "id c",
             "id",
-            "of which Spark and the WAL do not tell the same",
+            "which Spark and the WAL do not show alike",
         )
         for number, name in enumerate(
             (
@@ -566,7 +566,7 @@ def test_a_column_whose_values_a_command_may_have_altered_is_not_what_it_was(
         return tables.macros.call("find_unlike_table", before, now, facts)
 
     for column, statements in ALTERED.items():
-        told = f"the column {column} of the upstream was altered, and no event tells"
+        told = f"the column {column} of the upstream was altered, and no event reports"
         assert str(unlike(statements)).startswith(told), statements
     for statement in KEPT:
         assert unlike([statement]) is None, statement

@@ -23,7 +23,7 @@
                     coalesce(concat(' of invocation ', get_json_object(last, '$.invocation_id')), ''),
                     coalesce(concat('; ', plan_kind, ' of invocation ', get_json_object(plan, '$.invocation_id'),
                     ', planned at ', get_json_object(plan, '$.planned_at')), ''),
-                    '). Nothing was written by this run; run again to continue.'
+                    '). This statement wrote nothing; run again to continue.'
                 ))
             end
             from {{ backfill.progress.render() }}

@@ -8,7 +8,7 @@
     }
 
     One script does what belongs together: it stages the changes, checks the keys that the barrier reads and, if
-    nothing is wrong with them, creates the tables of a first run and inserts the plan, unless one is stored already.
+    nothing is wrong with them, creates the tables of a first run and stores the plan, unless one is stored already.
     If an earlier run died, or another one is alive, its plan is adopted word for word. So whatever is
     refused is refused before anything is written.
 
@@ -63,16 +63,16 @@
 
 
 {#-
-    Return a first attempt at a plan: what its script needs beside it, which is not stored; {'waits'} if the feed has not landed what the
+    Return an attempt at a plan: what its script needs in addition to it, which is not stored; {'waits'} if the feed has not landed what the
     rows of a live database may show. {
       'plan': as it would be stored, but for the rows that the script counts,
-      'most_rows': with how many rows its range holds; none for any number,
+      'most_rows': the plan is stored only if its range has at most so many rows; none for any number,
       'range_from': the copy that its range is to be read from, as a source of the plan; none for the upstream itself,
       'keys_are_unique': true if equal hashes were found to be no equal keys
     }
 
-    Where no version of the upstream can be read again, the rows that the plan reads are staged before. If the feed reported something
-    by which no row can be repaired, the plan is a re-anchor, and its rows are read after that.
+    Where no version of the upstream can be read again, the rows that the plan reads are staged before. If the feed reported an event that
+    names no key, such as a TRUNCATE, the plan is a re-anchor, and its rows are read after that.
 -#}
 {% macro new_attempt(backfill, state, observed, learned, plan, most_rows=none, copy=none) %}
     {%- set attempt = {'plan': plan, 'most_rows': most_rows, 'range_from': copy, 'keys_are_unique': false} -%}
@@ -189,7 +189,9 @@
     {%- set counted = dbt_backfill.get_counted_plan(plan, staged=stage is not none, overlaid=overlay is not none) if scan else plan -%}
     {%- set known = (['staged', 'reread', 'merged'] if stage else []) + (['overlaid'] if overlay else []) + (['checked'] if scan else []) -%}
     {%- set handler = dbt_backfill.upstream_traits(backfill.feed or backfill.upstream).lost_conditions if stage else none -%}
-    {%- set conditions = (['staged.null_keys = 0', 'coalesce(size(reread.twice), 0) <= 0'] if stage else [])
+    {#- If the changes were lost, `staged` may be set already. Without keys to read again, `size(null)` is -1, or null. -#}
+    {%- set conditions = (['not lost'] if handler else [])
+        + (['staged.null_keys = 0', 'coalesce(size(reread.twice), 0) <= 0'] if stage else [])
         + (['overlaid.doubtful = 0'] if overlay else []) + (['checked.null_keys = 0', 'not checked.duplicates'] if scan else [])
         + (['checked.row_count <= ' ~ attempt.most_rows] if scan and attempt.most_rows else []) -%}
     begin
@@ -269,8 +271,8 @@
 
 
 {#-
-    Return the plan with `counted`, see get_plan_json_sql: the numbers of rows that the script counts in `checked`. Where both have few rows,
-    the changes and the range are merged by one statement; a range alone is merged without the clauses for rows that are there, which on
+    Return the plan with `counted`, see get_plan_json_sql: the numbers of rows that the script counts in `checked`. If the
+    changes and the range both have at most 100,000 rows, they are merged by one statement; a range alone is merged without the clauses for rows that are there, which on
     Delta is faster for many rows.
 
     Arguments:

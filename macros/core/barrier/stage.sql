@@ -1,5 +1,5 @@
 {#-
-    Stage the changes of a plan that was adopted. While a barrier is planned, the same statements are part of a script, see plan_barrier.
+    Stage the changes of a plan that another run has made, or an earlier one. While a barrier is planned, the same statements are part of a script, see plan_barrier.
 
     What is staged are the keys that changed in (S_k, S_k+1] and have pk <= P_k in their vnode, each with its last state, as a cached
     temporary view: the feed is expensive to read, and is read more than once. A second view has the query's result for them, as the MERGE reads it: the

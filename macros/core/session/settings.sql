@@ -114,8 +114,8 @@
 
 
 {#-
-    Refuse a session in which an MV is not made or refreshed exactly. Each run asks before it reads anything else: under some of these
-    settings Spark would show it an older state.
+    Refuse a session in which an MV is not made or refreshed exactly. Each run asks before it reads its state: under some of these
+    settings Spark would show it an older one.
 
     Arguments:
       settings (dict): as read_settings returned them.

@@ -89,7 +89,7 @@
 {%- endmacro %}
 
 
-{#- The one constructor of a state, from what such a statement returned; `written`, `settings`: see read_state. -#}
+{#- Return a state, from what such a statement returned; `written`, `settings`: see read_state. (observe_missing makes that of epoch 0.) -#}
 {% macro parse_state(read, written=none, settings=none) %}
     {%- set committed = fromjson(read.last) if read.get('last') else none -%}
     {{ return(dict(

@@ -1,7 +1,8 @@
 {#-
     Return the tables of an MV: {'mv', 'progress', 'barriers', 'controls', 'staged', 'replica', 'live'}, as relations. `state/` defines and
-    reads their columns. The statements that move the progress are in barrier/ (plan_barrier, abandon, commit) and features/rescale.sql; where
-    vnodes have positions of their own, position/keys.sql joins it, and barrier/choose_plan.sql reads it.
+    reads their columns. The statements that move the progress are in barrier/ (plan_barrier, abandon, commit) and features/rescale.sql. It is also
+    read by barrier/fence.sql, and, where vnodes have positions of their own, by position/keys.sql, barrier/choose_plan.sql,
+    features/live_view.sql and operations/verify/comparison.sql. A clone copies it, and reports read it (state/progress.sql).
 
     `<mv>__progress` has one row per vnode and is the only truth: what is committed, and what is planned.
     `<mv>__barriers` has one row per committed barrier; it is for people, and nothing that decides reads it.

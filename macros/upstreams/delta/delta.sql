@@ -8,8 +8,8 @@
       'complete': whether the log reaches back to `since`
     }
 
-    The id is asked for (one more statement) unless the log has the version of `since` with the time at which it was committed: a table
-    of the same name that was created anew has other times.
+    The id is asked for (one more statement) unless the log has the version of `since` with the time at which it was committed: a new
+    table of the same name has other times.
 
     Arguments:
       since (dict or none): the source of the committed plan.
@@ -135,8 +135,8 @@
 {#-
     Why the change data feed does not report all that happened since the committed version, see new_gap; none if it does.
 
-    It is read off the log, because the feed itself answers wrongly or with an error that Jinja cannot catch: a table that was created
-    anew gave 2 of its 5 rows.
+    It is read off the log, because the feed itself answers wrongly or with an error that Jinja cannot catch: the feed of a table that was
+    created again gave 2 of its 5 rows.
 -#}
 {% macro delta_upstream_gap(upstream, committed) %}
     {%- set since, current = committed.version | int, upstream.version | int -%}
@@ -177,7 +177,7 @@
 
 {#-
     Return what the log says of the versions after `since`: {
-      'replaced': the entry that replaced the table, restored an earlier version or wrote the whole table anew. These may bring other
+      'replaced': the entry that replaced the table, restored an earlier version or overwrote the whole table. These may bring other
         columns under the same names, which the feed does not report, and properties without the feed,
       'switched': the entry that switched the feed,
       'altered': the entry that changed, renamed or dropped columns, or added a field to one; the query does not read a new column,

@@ -93,7 +93,10 @@
 {% endmacro %}
 
 
-{#- Row lineage compares two snapshots, and so do the events since a table without one; the changelog of format 2 has each snapshot. -#}
+{#-
+    True if the feed may leave out a key. Row lineage compares two snapshots, and the events since a table without a snapshot do too. The
+    changelog of format 2 has each snapshot.
+-#}
 {% macro iceberg_forgets_keys(observed, committed, source) %}
     {%- set compares = dbt_backfill.parse_iceberg_id(observed.id).format == '3' or committed.version | int == 0 -%}
     {{ return(compares and source.version != observed.version | string

@@ -11,9 +11,9 @@
       'is_new': whether nothing was read of it yet
     }
 
-    Snapshot ids are random: another table of the same name does not have them, so the id need not tell tables apart. The format is
-    asked for (one more statement) only where the committed plan does not have it: a table of format 3 stays one, and so does any table
-    that did not change.
+    Snapshot ids are random: another table of the same name does not have them, so the id need not distinguish tables. The format is
+    asked for (one more statement) only where the committed plan does not have it: a table of format 3 keeps its format, and any table
+    that did not change does too.
 
     Arguments:
       since (dict or none): the source of the committed plan.
@@ -114,7 +114,7 @@
     {%- if format == '3' -%} {{ return(none) }} {%- endif -%}
     {%- set name, upgrade = relation.render(), 'Upgrade it: ALTER TABLE ' ~ relation.render() ~ " SET TBLPROPERTIES ('format-version' = '3')" -%}
     {%- if format != '2' -%}
-        {%- do dbt_backfill.refuse(name ~ ' is an Iceberg table of format ' ~ format ~ ', which tells no changes of rows', upgrade) -%}
+        {%- do dbt_backfill.refuse(name ~ ' is an Iceberg table of format ' ~ format ~ ', which reports no changes of rows', upgrade) -%}
     {%- endif -%}
     {%- for mode in ['write.delete.mode', 'write.update.mode', 'write.merge.mode'] if upstream.properties.get(mode) == 'merge-on-read' -%}
         {%- do merged.append("'" ~ mode ~ "' = 'copy-on-write'") -%}
@@ -161,8 +161,8 @@
 
     Row lineage shows nothing after a rollback, and before an upgrade to format 3 `_row_id` is null: the committed snapshot has to be an
     ancestor of the current one, and of the same format. No feed reports what a change of the schema does to rows that were written
-    before it: a column that was dropped and added anew is null in all of them. So both snapshots have to be of the same schema, and of
-    format 2 the table too, see _iceberg_shows_other_columns.
+    before it: a column that was dropped and added again is null in all of them. So both snapshots must have the same schema; with format
+    2 the table must have it too, see _iceberg_shows_other_columns.
 -#}
 {% macro iceberg_upstream_gap(upstream, committed) %}
     {%- set since = committed.version | int -%}
@@ -198,8 +198,8 @@
 
 {#-
     True if the changelog, by which format 2 is followed, has other columns than the current snapshot: it has those of the table, and to
-    alter the table makes no snapshot. A column that was dropped and added anew is null in it, also if it is the key, and a row that
-    has changed in such a column alone is not in it.
+    alter the table makes no snapshot. A column that was dropped and added again is null in the changelog, also if it is the key. A row
+    that has changed in such a column alone is not in it.
 
     Only the plan of a query shows the schema of the table. It is asked for, once, where more than the snapshot was committed: that may
     be a tag of this package, or a property.

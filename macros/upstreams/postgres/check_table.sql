@@ -10,11 +10,11 @@
 {% macro check_postgres_table(facts, columns, key, mv=none) %}
     {%- do dbt_backfill.refuse_first([
         {'when': facts.version < 130000, 'fact': 'its upstream is in a PostgreSQL of version ' ~ facts.version // 10000,
-         'change': 'Use version 13 or later, which tells what transactions a reader sees'},
+         'change': 'Use version 13 or later, which reports the transactions that a reader sees'},
         {'when': facts.in_recovery, 'fact': 'its upstream is in a standby of PostgreSQL, which may show less than has landed',
          'change': 'Let the JDBC catalog connect to the primary'},
         {'when': facts.wal_level != 'logical',
-         'fact': 'the wal_level of its upstream is ' ~ facts.wal_level ~ ', so its WAL tells no changes of rows',
+         'fact': 'the wal_level of its upstream is ' ~ facts.wal_level ~ ', so its WAL contains no changes of rows',
          'change': 'Set wal_level = logical in PostgreSQL, and start it again'},
     ], mv) -%}
     {%- do dbt_backfill.check_postgres_session(facts, mv) -%}
@@ -25,17 +25,17 @@
          'fact': where ~ ' has ' ~ (facts.found ~ ' tables' if facts.found else 'no table') ~ " of its upstream's name",
          'change': "Write table in change_feed as PostgreSQL has it, without quotes, such as 'public.Orders'"},
         {'when': facts.get('kind') != 'r',
-         'fact': 'its upstream is ' ~ kinds.get(facts.get('kind')) ~ ' of PostgreSQL, of which the WAL tells no change',
+         'fact': 'its upstream is ' ~ kinds.get(facts.get('kind')) ~ ' of PostgreSQL, of which the WAL reports no change',
          'change': 'Read its partitions, each by a model, and unite them in a view; or put the rows into a table that is not partitioned'
             if facts.get('kind') == 'p' else 'Read the table under it'},
-        {'when': facts.get('has_children'), 'fact': 'other tables inherit from its upstream, and the WAL tells their changes by their own names',
+        {'when': facts.get('has_children'), 'fact': 'other tables inherit from its upstream, and the WAL reports their changes under their own names',
          'change': 'Read the tables that inherit from it, each by a model'},
-        {'when': facts.get('persistence') != 'p', 'fact': 'its upstream is an unlogged or temporary table, of which the WAL tells no change',
+        {'when': facts.get('persistence') != 'p', 'fact': 'its upstream is an unlogged or temporary table, of which the WAL reports no change',
          'change': 'Execute alter table … set logged in PostgreSQL'},
         {'when': not facts.get('may_select'), 'fact': 'the user ' ~ facts.user ~ ' of PostgreSQL may not read its upstream',
          'change': 'Execute grant select on … to … in PostgreSQL'},
         {'when': facts.get('row_security'),
-         'fact': 'row-level security hides rows of its upstream from the user ' ~ facts.user ~ ', and the WAL tells of all of them',
+         'fact': 'row-level security hides rows of its upstream from the user ' ~ facts.user ~ ', and the WAL contains all of them',
          'change': 'Give the JDBC catalog a user with BYPASSRLS'},
     ], mv) -%}
     {%- do dbt_backfill._check_postgres_key(facts, key, mv) -%}
@@ -47,7 +47,7 @@
 {% endmacro %}
 
 
-{#- Refuse a column that Spark does not tell from another one. -#}
+{#- Refuse a column that Spark does not distinguish from another one. -#}
 {% macro check_distinct_name(facts, column, mv) %}
     {%- set twins = facts.columns | map(attribute='name') | map('lower') | select('equalto', column.name | lower) | list -%}
     {%- if twins | length > 1 -%}
@@ -59,16 +59,16 @@
 {% endmacro %}
 
 
-{#- Refuse for the first of `checks` that is so, each {'when': whether it is, 'fact', 'change'}, see refuse. -#}
+{#- Refuse for the first of `checks` that applies. Each is {'when': whether it applies, 'fact', 'change'}, see refuse. -#}
 {% macro refuse_first(checks, mv) %}
     {%- for check in checks if check.when -%} {%- do dbt_backfill.refuse(check.fact, check.change, mv=mv) -%} {%- endfor -%}
 {% endmacro %}
 
 
 {#-
-    Refuse settings under which a connection would not find what is there. Spark writes the bounds of a range, and landing the names of
-    tables, as strings in which a backslash stands for itself; and who has a snapshot from before a command wrote a table anew sees no
-    row of it.
+    Refuse settings of a connection under which it would not find rows that exist. Spark writes the bounds of a range, and landing writes the
+    names of tables, as strings in which a backslash means itself. And a transaction whose snapshot is older than a command that rewrote
+    a table sees no row of that table.
 -#}
 {% macro check_postgres_session(facts, mv) %}
     {%- set role = 'Execute alter role ' ~ facts.user ~ ' set ' -%}
@@ -77,7 +77,7 @@
          'fact': 'standard_conforming_strings of its PostgreSQL is ' ~ facts.conforming_strings ~ ', so that a backslash in a string is none',
          'change': role ~ 'standard_conforming_strings = on in PostgreSQL'},
         {'when': facts.isolation != 'read committed',
-         'fact': 'default_transaction_isolation of its PostgreSQL is ' ~ facts.isolation ~ ', so that a table that is written anew may seem empty',
+         'fact': 'default_transaction_isolation of its PostgreSQL is ' ~ facts.isolation ~ ', so that a table that was rewritten may seem empty',
          'change': role ~ "default_transaction_isolation = 'read committed' in PostgreSQL"},
     ], mv) -%}
 {% endmacro %}
@@ -90,7 +90,7 @@
         {'when': facts.in_recovery, 'fact': 'its database is a standby, of which no changes can be landed',
          'change': 'Name the primary in the url of the catalog ' ~ landing.catalog},
         {'when': facts.wal_level != 'logical',
-         'fact': 'the wal_level of its database is ' ~ facts.wal_level ~ ', so that its WAL tells no changes of rows',
+         'fact': 'the wal_level of its database is ' ~ facts.wal_level ~ ', so that its WAL contains no changes of rows',
          'change': 'Set wal_level = logical in PostgreSQL and restart it'},
         {'when': not facts.replication, 'fact': 'the user ' ~ facts.user ~ ' of PostgreSQL may not read a replication slot',
          'change': 'Execute alter role … replication in PostgreSQL, or on Amazon RDS grant rds_replication to …'},
@@ -120,27 +120,28 @@
          'fact': 'its unique_key ' ~ described ~ ' is no primary key of its upstream, and no unique index over columns that are not null',
          'change': 'Name in unique_key the columns of one' ~ (': ' ~ facts['keys'][0].columns | join(', ') if facts['keys'] else ', and create it first')},
         {'when': not kept,
-         'fact': 'the constraint on the key ' ~ described ~ ' of its upstream is deferrable, so within a transaction a key may stand twice',
+         'fact': 'the constraint on the key ' ~ described ~ ' of its upstream is deferrable, so within a transaction a key may appear twice',
          'change': 'Create it not deferrable'},
         {'when': is_debezium and primary and not kept | selectattr('primary') | list,
-         'fact': 'its unique_key ' ~ described ~ ' is not the primary key of its upstream, and Debezium does not tell that a row goes from one to another',
+         'fact': 'its unique_key ' ~ described ~ ' is not the primary key of its upstream, and Debezium does not report that a row goes from '
+            ~ 'one to another',
          'change': 'Name the primary key in unique_key, or let land_changes land the changes'},
         {'when': is_debezium and not primary and facts.unique_indexes > 1,
          'fact': 'its upstream has no primary key and ' ~ facts.unique_indexes
-            ~ ' unique indexes, and Debezium tells only of one of them that a row goes from one key to another',
+            ~ ' unique indexes, and Debezium reports only for one of them that a row goes from one key to another',
          'change': 'Make ' ~ described ~ ' its primary key in PostgreSQL, or let land_changes land the changes'},
         {'when': wanted | reject('in', told) | list,
          'fact': 'the REPLICA IDENTITY of its upstream is '
             ~ {'d': 'default', 'n': 'nothing', 'i': 'using index', 'f': 'full'}[facts.identity]
-            ~ ', so an event does not tell the key ' ~ described ~ ' of a row that is gone',
+            ~ ', so an event does not contain the key ' ~ described ~ ' of a row that is gone',
          'change': 'Execute alter table … replica identity using index … with the index of that key, or full, in PostgreSQL'},
     ], mv) -%}
 {% endmacro %}
 
 
 {#-
-    The keys of the table, as lists of columns, by which its events tell what becomes of a row: those that _check_postgres_key takes.
-    [] of a table of whose changes the WAL does not tell all.
+    Return the keys of the table, as lists of columns, that its events contain, so that they show what becomes of a row. They are the keys
+    that _check_postgres_key accepts. [] of a table whose changes the WAL does not contain completely.
 -#}
 {% macro get_postgres_told_keys(facts) %}
     {%- set told, keys = facts.identity_columns or [], [] -%}
@@ -152,15 +153,15 @@
 {% endmacro %}
 
 
-{#- Whether a null that wal2json tells of the column may be a NaN or an infinity. -#}
+{#- True if a null that wal2json writes for the column may be a NaN or an infinity. -#}
 {% macro has_doubtful_nulls(column) %}
     {{ return(column.type in ['float4', 'float8', 'numeric'] and not column.not_null and not column.finite) }}
 {% endmacro %}
 
 
 {#-
-    True if both Spark's JDBC reader and the WAL have the values of the column's type, and alike. Text stands for what Spark shows as a string,
-    also for a type of the database's own.
+    True if Spark's JDBC reader and the WAL show the values of the column's type alike. What Spark shows as a string is compared as text, also
+    if the type is one of the database's own.
 -#}
 {% macro _is_told_alike(column) %}
     {{ return(column.type in [
@@ -170,7 +171,7 @@
 {% endmacro %}
 
 
-{#- True if its values can be read, leaving out what only its table or its feed can say. Spark would round other decimals. -#}
+{#- True if values of the column's type can be read, as far as that does not depend on its table or feed. Spark would round other decimals. -#}
 {% macro is_postgres_read_type(column) %}
     {{ return(dbt_backfill._is_told_alike(column) and (
         column.type != 'numeric' or column.precision is not none and column.precision <= 38 and column.scale >= 0 and column.scale <= column.precision
@@ -178,23 +179,23 @@
 {% endmacro %}
 
 
-{#- Of a column that the query reads. Of a key PostgreSQL compares the ranges, and Spark the positions. -#}
+{#- Refuse a column that the query cannot read exactly. PostgreSQL compares a key with the bounds of a range, and Spark with positions. -#}
 {% macro _check_postgres_column(facts, column, is_key, mv) %}
     {%- set described = 'its upstream has the column ' ~ column.name ~ ' of type ' ~ column.shown -%}
     {%- set described_key = 'the key ' ~ column.name ~ ' of its upstream is of type ' ~ column.shown -%}
     {%- set set_utc = 'Start Spark with -Duser.timezone=UTC in spark.driver.extraJavaOptions and spark.executor.extraJavaOptions' -%}
     {%- set is_utc = dbt_backfill.is_postgres_utc(facts) -%}
     {%- do dbt_backfill.refuse_first([
-        {'when': not dbt_backfill._is_told_alike(column), 'fact': described ~ ', of which Spark and the WAL do not tell the same',
+        {'when': not dbt_backfill._is_told_alike(column), 'fact': described ~ ', which Spark and the WAL do not show alike',
          'change': 'Leave it out of the query, or give the table a column of another type with that value, such as text'},
         {'when': not dbt_backfill.is_postgres_read_type(column), 'fact': described ~ ', which Spark would round',
          'change': 'Give it a precision of at most 38 digits and a scale within it, such as numeric(38, 10), or leave it out of the query'},
         {'when': facts.plugin == 'wal2json' and dbt_backfill.has_doubtful_nulls(column),
-         'fact': described ~ ', of which wal2json tells a NaN or an infinity as null',
+         'fact': described ~ ', of which wal2json writes a NaN or an infinity as null',
          'change': 'Declare it not null, or add check (' ~ (column.name if column.type == 'numeric' else 'abs(' ~ column.name ~ ')')
             ~ " < 'Infinity') to the table, or leave it out of the query; if you know that it has none, set 'finite': true in change_feed"},
         {'when': column.generated == 'v' or column.generated and facts.plugin not in ['wal2json', 'test_decoding'],
-         'fact': 'the column ' ~ column.name ~ ' of its upstream is generated, and its feed may not tell its value',
+         'fact': 'the column ' ~ column.name ~ ' of its upstream is generated, and its feed may not contain its value',
          'change': 'Compute it in the query, from the columns that it is generated of'},
         {'when': column.type == 'timestamp' and not is_utc, 'fact': described ~ ', and Spark reads it in the time zone of its JVM, ' ~ facts.zone,
          'change': set_utc},
@@ -220,8 +221,8 @@
 
 
 {#-
-    Refuse a session in which the bounds of a range are sent in its own time zone, which PostgreSQL takes for that of the JVM. Its settings
-    are asked for only where that may be.
+    Refuse a session that sends the bounds of a range in its own time zone, because PostgreSQL reads them in the time zone of the JVM. The
+    settings of the session are read only where that may be the case.
 
     Arguments:
       keys (list): of the plan.

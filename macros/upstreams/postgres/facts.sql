@@ -1,19 +1,20 @@
 {#-
-    A query in PostgreSQL's own words, see get_postgres_query_sql, whose value_1 is all that has to be known of a table and of what it
-    is followed by, as the text of one JSON object. Any user may ask it; nothing in it reads a row of the table. {
+    Return a query in PostgreSQL's SQL, see get_postgres_query_sql. Its value_1 is all that has to be known of a table and of the slot by
+    which it is followed, as the text of one JSON object. Any user may run it, and it reads no row of the table. {
       'system_identifier': text, of the cluster; another one after a restore from a dump, the same after a failover,
       'timeline': of the WAL; another one after a failover,
       'in_recovery': whether it is a standby, 'version': as server_version_num, 'wal_level', 'encoding',
       'zone': the time zone of the connection, which is that of the JVM that reads,
       'conforming_strings', 'isolation': standard_conforming_strings and default_transaction_isolation of the connection,
-      'database', 'user': names, 'replication': whether the user may read a slot, as far as its roles tell, 'position': of the WAL,
+      'database', 'user': names, 'replication': whether the user may read a slot, as far as its roles show, 'position': of the WAL,
       'output_plugins': text, those that may be loaded; null where the version has no such setting, and allows all that are installed,
       'found': how many tables have this name; more than one only with dots in names. Without one, all below is null, and columns is [],
-      'oid': text, 'file': relfilenode, another one once the table was written anew, 'kind': as relkind, 'is_partition', 'has_children', 'persistence': as relpersistence,
+      'oid': text, 'file': relfilenode, another one once the table was rewritten,
+      'kind': as relkind, 'is_partition', 'has_children', 'persistence': as relpersistence,
       'may_select', 'row_security': whether policies hide rows from the user,
       'keys': the primary key and the unique indexes over columns that are not null, as {'columns', 'primary', 'deferrable'},
       'unique_indexes': how many there are, of any kind,
-      'identity': as relreplident, 'identity_columns': what an event tells of the row as it was, null for none,
+      'identity': as relreplident, 'identity_columns': the columns of the previous row that an event contains, null for none,
       'columns': in order, see _get_postgres_columns_query,
       'slot': null if there is none of that name, or {'plugin', 'type', 'database', 'active', 'temporary', 'wal_status', 'safe_wal_size',
         'restart': restart_lsn, 'confirmed': confirmed_flush_lsn, 'held': bytes of WAL that it keeps}
@@ -82,7 +83,7 @@
 {%- endmacro %}
 
 
-{#- The tables of a name that is not quoted. -#}
+{#- Return a query of the oids of the tables with this name, which is not quoted. -#}
 {% macro get_postgres_oids_query(table) -%}
     select named.oid
     from pg_class as named
@@ -91,7 +92,7 @@
 {%- endmacro %}
 
 
-{#- Of the table `c`. An index over an expression, or with a predicate, says nothing of all rows. -#}
+{#- Return a query of the keys of the table `c`. An index over an expression, or with a predicate, says nothing of all rows. -#}
 {% macro _get_postgres_keys_query() -%}
     select coalesce(jsonb_agg(jsonb_build_object(
         'columns', ({{ dbt_backfill._get_postgres_index_columns() }}),
@@ -116,7 +117,7 @@
 {%- endmacro %}
 
 
-{#- Of the table `c`. A deferrable primary key is no identity: wal2json leaves out every update and delete. -#}
+{#- Return a query of the identity columns of the table `c`. A deferrable primary key is no identity: wal2json omits its updates and deletes. -#}
 {% macro _get_postgres_identity_query() -%}
     case c.relreplident
         when 'n' then null

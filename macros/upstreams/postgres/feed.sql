@@ -1,12 +1,12 @@
 {#-
-    The feed of a table of PostgreSQL, as the model's change_feed and its upstream say: {
+    Return the feed of a table of PostgreSQL, as the model's change_feed and its upstream say: {
       'relation', 'kind': the change table, a Delta or Iceberg table; kind is none where it does not exist yet,
       'format': `landed`, `debezium` or `declared`, see get_feed_rows_sql,
       'table': the name of the table in PostgreSQL, with its schema,
       'slot': the replication slot that it is landed from; none if something else lands it,
       'wait_seconds': how long a barrier waits for it,
       'finite': whether the user says that there is neither NaN nor infinity in the table,
-      'query': of the model, with the upstream substituted; none where a plan noted the feed,
+      'query': of the model, with the upstream substituted; none if the feed comes from a stored plan,
       'conversions': of `debezium`, see check_feed_table,
       and of `declared` 'operation', 'sequence', 'deletes', 'before_images', 'position' and 'xid', see read_change_feed
     }
@@ -15,13 +15,13 @@
     {%- set upstream = upstream.relation -%}
     {%- if not options -%}
         {%- do dbt_backfill.refuse(
-            'its upstream ' ~ upstream.render() ~ ' is a table of PostgreSQL, and no change_feed tells its changes',
+            'its upstream ' ~ upstream.render() ~ ' is a table of PostgreSQL, and no change_feed reports its changes',
             "Set change_feed={'relation': \"source('lake', '" ~ upstream.identifier ~ "_changes')\", 'slot': 'a_name'}, and see docs/postgres.md"
         ) -%}
     {%- endif -%}
     {%- if options.format == 'declared' and not options.position -%}
         {%- do dbt_backfill.refuse(
-            'its change_feed names no position, and without one it cannot be told up to where the changes of PostgreSQL have landed',
+            'its change_feed names no position, and without one it is not known up to where the changes of PostgreSQL have landed',
             "Set 'position' to the column that has the position of the commit, as a number"
         ) -%}
     {%- endif -%}
@@ -48,15 +48,15 @@
 {% endmacro %}
 
 
-{#- The name of a table in PostgreSQL, with its schema: that of the relation, unless `change_feed` has another one. -#}
+{#- Return the name of a table in PostgreSQL, with its schema: that of the relation, unless `change_feed` has another one. -#}
 {% macro get_postgres_name(upstream, change_feed) %}
     {{ return(change_feed.get('table') or upstream.schema.split('.')[1:] | join('.') ~ '.' ~ upstream.identifier) }}
 {% endmacro %}
 
 
 {#-
-    What a plan notes of it, so that a change of it shows, and what reads its version later knows it; and as `seen` what the table and
-    its change table were then, see get_seen_table.
+    Return what a plan records of the feed, as JSON: its options, so that a change of them shows, and a later reader of the version knows
+    them; and as `seen` what the table and its change table were then, see get_seen_table.
 -#}
 {% macro describe_postgres_feed(feed, seen) %}
     {%- set noted = {'relation': feed.relation.render()} -%}
@@ -73,7 +73,7 @@
 {% endmacro %}
 
 
-{#- Refuse a feed that does not exist, or in which nothing has landed: `landed` is up to where it has, none where that is not known yet. -#}
+{#- Refuse a feed that does not exist, or in which nothing has landed. `landed`: the position up to which it has; none if it is not known. -#}
 {% macro check_postgres_change_table(upstream, landed=0) %}
     {%- set feed = upstream.feed -%}
     {%- set name = feed.relation.render() -%}
@@ -81,14 +81,16 @@
     {%- if feed.kind is none -%}
         {%- do dbt_backfill.refuse('its change_feed ' ~ name ~ ' does not exist', change) -%}
     {%- elif landed is none -%}
-        {%- do dbt_backfill.refuse('its change_feed ' ~ name ~ ' does not tell up to where it has landed: it has no event and no watermark', change) -%}
+        {%- do dbt_backfill.refuse(
+            'its change_feed ' ~ name ~ ' does not say up to where it has landed: it has no event and no watermark', change
+        ) -%}
     {%- endif -%}
 {% endmacro %}
 
 
 {#-
-    Refuse a change table that lacks what its format or the upstream has to have in it. Returns the feed, of Debezium's events with
-      'conversions': what the values of a column are converted to, by its name in lower case: a type, or `days` for a date that is told
+    Refuse a change table that lacks a column which its format needs, or which the upstream has. Return the feed; of Debezium's events with
+      'conversions': what the values of a column are converted to, by its name in lower case: a type, or `days` for a date that is written
         as the number of days since 1970; none of columns that have the type of the upstream's
 
     Arguments:
@@ -119,7 +121,7 @@
 {% endmacro %}
 
 
-{#- Refuse columns that lack what the format needs, pairs of a name and its types; `struct<` is any of that kind, and no types mean any. -#}
+{#- Refuse a table that lacks a column of `needs`, pairs of a name and the types that it may have: `struct<` is any struct, [] is any type. -#}
 {% macro _check_feed_needs(feed, types, needs) %}
     {%- for name, wanted in needs -%}
         {%- set type = types.get(name | lower) -%}
@@ -138,7 +140,7 @@
 {% macro _check_debezium_columns(feed, upstream_columns) %}
     {%- set parts, listed = {'after': {}, 'before': {}, 'source': {}}, ['after'] -%}
     {%- set sql = 'describe query select after.*, 0 as __bf_before, before.*, 0 as __bf_source, source.* from ' ~ feed.relation.render() -%}
-    {%- for row in dbt_backfill.run_table('look at what the events of the change feed tell', sql) -%}
+    {%- for row in dbt_backfill.run_table('look at what the events of the change feed contain', sql) -%}
         {%- if row[0] in ['__bf_before', '__bf_source'] -%} {%- do listed.append(row[0][5:]) -%}
         {%- else -%} {%- do parts[listed[-1]].update({row[0] | lower: row[1] | lower}) -%} {%- endif -%}
     {%- endfor -%}
@@ -157,13 +159,13 @@
 {% endmacro %}
 
 
-{#- A type of Spark's as a change table has it, which keeps texts of any length. -#}
+{#- Return a type of Spark's as a change table has it: texts have no length there. -#}
 {% macro get_plain_type(type) %}
     {{ return(modules.re.sub('^(var)?char\\(.*', 'string', type | lower)) }}
 {% endmacro %}
 
 
-{#- What a value of the type that the feed has becomes, none if it stays as it is. Refuses what can be taken in two ways. -#}
+{#- Return what a value of the feed's type is converted to; none if it stays as it is. Refuse a type that can be read in two ways. -#}
 {% macro _get_feed_conversion(feed, column, type, converts) %}
     {%- set wanted = dbt_backfill.get_plain_type(column.type) -%}
     {%- set integers = ['tinyint', 'smallint', 'int', 'bigint'] -%}

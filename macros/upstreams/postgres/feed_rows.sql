@@ -1,18 +1,18 @@
 {#-
-    The events of a feed in one shape, whatever its format: a select of flat rows over the whole change table, with the columns
-    that are asked for and
+    Return the events of a feed in one shape, whatever its format: a select of flat rows over the whole change table, with `columns`
+    and
       __bf_op         `i` insert, `u` update, `d` delete of a row; `t` the table was truncated; `g` a gap: events before it may be
                       missing; `w` nothing but how far the feed has come
       __bf_position   bigint: a barrier reads the events whose position is greater than its version, up to the next
       __bf_sequence   orders the events of a key within a position
-      __bf_xid        the transaction, with its epoch or in 32 bits, see get_feed_places; null where the feed does not tell it, which is
-                      only so in rows of `declared`, and of marks
-      __bf_unchanged  array<string>: the columns whose value the event does not tell, because it was not changed; null if none
-      __bf_note       of a mark: what was noted of the table, see get_landing_note; null where the feed has none, or `notes` was not asked
-    A delete tells the columns of the key; its others may be anything.
+      __bf_xid        the transaction, with its epoch or in 32 bits, see unseen_predicate; null where the feed does not contain it: in
+                      marks, and in rows of `declared`
+      __bf_unchanged  array<string>: the columns whose value the event does not contain, because it was not changed; null if none
+      __bf_note       of a mark: what it records of the table, see get_landing_note; null where the feed has none, or without `notes`
+    A delete contains the columns of the key; its other columns may have any value.
 
-    Where the format has a column for it, `__bf_position`, `__bf_xid` and the columns stand as they are, so that conditions on them
-    reach the scan.
+    Where the format has a column for `__bf_position` or `__bf_xid`, the select takes it, and `columns`, as they are, so that conditions
+    on them reach the scan.
 
     Arguments:
       feed (dict): as postgres_needed_feed makes it; with `notes` where they are read, which the change table then has.
@@ -23,7 +23,7 @@
 {% endmacro %}
 
 
-{#- A scalar subquery: the position up to which every event has landed; null if the feed does not tell it yet. -#}
+{#- Return a scalar subquery of the position up to which every event has landed; null if the feed does not show it yet. -#}
 {% macro get_feed_landed_sql(feed) -%}
     (
         select {{ dbt_backfill.get_feed_places(feed).landed }}
@@ -35,15 +35,15 @@
 
 
 {#-
-    A scalar subquery of JSON, by one pass over the change table: {
+    Return a scalar subquery of JSON, by one pass over the change table: {
       'landed': as get_feed_landed_sql,
       'floor': the least position that the feed still has; null if it has none,
       'renewed': the last position from which on its events are those of another history of the database, or of another slot;
-        whoever reads the table after that sees all that was committed before; null if there is none, or it cannot be told,
-      'breaks': the first ten positions greater than `since` at which the table was truncated or events may be missing before;
+        whoever reads the table after that sees all that was committed before; null if there is none, or it cannot be known,
+      'breaks': the first ten positions greater than `since` at which the table was truncated, or before which events may be missing;
         null if there is none, or without `since`,
-      'note': the last one, see get_landing_note; null if there is none,
-      'notes': those that differ, of the marks at positions greater than `since`
+      'note': of the last mark that has one, see get_landing_note; null if there is none,
+      `notes`: the distinct ones of the marks at positions greater than `since`
     }
 
     Arguments:
@@ -69,9 +69,9 @@
 
 
 {#-
-    What get_feed_place_sql takes of the rows: 'landed' and 'renewed'. Of Debezium 'landed' is the latest commit that an event has; null in the
-    first transaction after a snapshot, which the next one's events have. A mark `g` lands after all transactions have ended that ran before, see
-    begin_change_tables and what docs/postgres.md asks of such a row.
+    Return the expressions 'landed' and 'renewed' over the rows, see get_feed_place_sql. With Debezium 'landed' is the latest commit that an
+    event contains. It is null during the first transaction after a snapshot, whose commit only the events of the next one contain. A
+    mark `g` lands after all transactions that ran before it have ended, see begin_change_tables, and docs/postgres.md for such rows.
 -#}
 {% macro get_feed_places(feed) %}
     {{ return({'landed': "nullif(max(__bf_position) filter (where __bf_op <> 'g') - 1, 0)", 'renewed': 'cast(null as bigint)'}
@@ -80,7 +80,7 @@
 {% endmacro %}
 
 
-{#- What land_changes wrote: whole transactions, each with the position of its commit. -#}
+{#- Return the rows that land_changes wrote: whole transactions, each with the position of its commit. -#}
 {% macro landed_feed_rows(feed, columns) -%}
     select
         {{ dbt_backfill.identifiers(columns) ~ ',' if columns }}
@@ -91,8 +91,8 @@
 
 
 {#-
-    A change table with columns that the model's config names. At the same position and sequence an insert or update comes after a
-    delete or before-image, which is how an update that changes the key shows.
+    Return the rows of a change table whose columns the model's config names. At the same position and sequence an insert or update comes
+    after a delete or before-image, because an update that changes the key is such a pair.
 -#}
 {% macro declared_feed_rows(feed, columns) -%}
     {%- set cases = [] -%}
@@ -118,18 +118,18 @@
 
 
 {#-
-    Debezium's events as they lie in a table, with their envelope: `op`, `before`, `after` and `source` as it writes them.
+    Return Debezium's events from a table that has them with their envelope: `op`, `before`, `after` and `source` as it writes them.
 
-    An event does not tell the commit of its own transaction, but `source.sequence` that of the transaction before, so its position is
-    the one after that: what is not greater than the latest commit that some event tells has been told as a whole. Within a
-    position `source.lsn` orders the events of a key, because a transaction waits for the lock of the one before. Rows without an
-    operation are tombstones and heartbeats, and rows of other tables tell how far the feed has come. An expression that may fail asks
-    for itself whether it has to, because Spark evaluates conditions in any order.
+    An event does not contain the commit of its own transaction. Its `source.sequence` contains the commit of the previous transaction, so
+    the position of an event is the one after that. The feed is complete up to the latest commit that some event contains. Within a
+    position `source.lsn` orders the events of a key, because a transaction waits for the lock of the previous one. Rows without an
+    operation are tombstones and heartbeats, and rows of other tables only show how far the feed has come. An expression that may fail
+    checks its own condition, because Spark evaluates conditions in any order.
 
-    A row that a snapshot read (`r`) is no change. Where Debezium takes a snapshot, changes before it may have gone unseen, unless the
-    snapshot runs beside the stream.
+    A row that a snapshot read (`r`) is no change. Where Debezium takes a snapshot, changes before it may be missing, unless the snapshot
+    runs beside the stream.
 
-    Debezium writes a mark in place of a value that is stored apart (TOAST) and was not changed: a text, its bytes, or an array of either.
+    Debezium writes a mark instead of a value that is stored apart (TOAST) and was not changed: a text, its bytes, or an array of either.
 -#}
 {% macro debezium_feed_rows(feed, columns) -%}
     {%- set mark, codes, read, values, unchanged = '__debezium_unavailable_value', [], [], [], [] -%}

@@ -1,4 +1,4 @@
-{#- What a live PostgreSQL always answers, see upstream_traits. A table without a primary key, or what is as good, is refused. -#}
+{#- Return the traits of a live PostgreSQL, see upstream_traits. A table without a primary key, or an equivalent unique index, is refused. -#}
 {% macro postgres_upstream_traits() %}
     {{ return({
         'stages_ranges': true, 'enforces_keys': true, 'holds_versions': false, 'log_in_state': false, 'may_be_cached': false,
@@ -9,26 +9,26 @@
 
 
 {#-
-    A table of a live PostgreSQL, which has no versions: they are those of its change table, which lands its events. A version is
-    the position of a commit in the WAL up to which all of them have landed, as text. A range is read from the live table while
-    its barrier is planned, once, and kept, see stage.sql. What is there now: {
+    Return what exists now of a table in a live PostgreSQL. The table has no versions, so its change table, in which its events land, gives
+    them: a version is the position of a commit in the WAL up to which all events have landed, as text. A range is read from the live
+    table once, while its barrier is planned, and kept, see stage.sql. {
       'relation', 'followed': its change table, see postgres_needed_feed,
-      'version': up to where the feed has landed; the one before, if nothing has but how far it has come and the feed reaches back to it,
-      'landed': up to where it has in any case,
-      'committed_at': none; only the feed knows, and not of each position,
+      'version': up to where the feed has landed; the committed one, if only watermarks have landed since and the feed reaches back to it,
+      'landed': up to where the feed has landed in any case,
+      'committed_at': none; only the feed knows it, and not for each position,
       'id': the database cluster and the table in it,
       'definition': see describe_postgres_feed,
       'floor': the least position that the feed still has,
       'renewed': see get_feed_place_sql,
-      'unmarked': whether it is another table than it was, and the feed has events without the transaction and no mark of it,
-      'breaks': the positions since then at which it has something that is no event of a row, [] if there are none,
-      'untold': the columns that the query reads and of which an event since then does not tell the value, because it is large and was
-        not changed, or wal2json told null of it,
+      'unmarked': whether it is another table than it was, and the feed has events without the transaction and no mark of the new table,
+      'breaks': the positions since then at which the feed has a mark that is no event of a row, [] if there are none,
+      `untold`: the columns that the query reads and whose value an event since then does not contain, because it is large and was not
+        changed, or because wal2json wrote null for it,
       'facts': see get_followed_facts,
       'zone': the time zone of the session,
-      'read': the columns that the query reads, [] where it is not known,
-      'notes': what the marks since then noted of the table, see get_landing_note,
-      'columns': the names of the table's columns, without those that its feed need not tell, see is_postgres_read_type
+      'read': the columns that the query reads, [] where the query is not known,
+      `notes`: what the marks since then recorded of the table, see get_landing_note,
+      'columns': the names of the table's columns, without those that its feed need not contain, see is_postgres_read_type
     }
 
     Arguments:
@@ -92,21 +92,21 @@
 {% endmacro %}
 
 
-{#- Those that have to be asked for: Debezium's events tell by a mark in a column that they do not tell its value. -#}
+{#- Return the columns to search for marks: a mark in a column of Debezium's event says that the event does not contain its value. -#}
 {% macro _get_marked_columns(upstream) %}
     {%- if upstream.feed.format != 'debezium' -%} {{ return([]) }} {%- endif -%}
     {{ return(dbt_backfill._get_read_names(upstream.feed, dbt_backfill.get_table_columns(upstream.relation) | map(attribute='name') | list)) }}
 {% endmacro %}
 
 
-{#- Of these columns those that the query reads; all of them where it is not known. -#}
+{#- Return those of the columns that the query reads; all of them where the query is not known. -#}
 {% macro _get_read_names(feed, names) %}
     {{ return(dbt_backfill.get_named_columns(feed.query, names) if feed.get('query') else names) }}
 {% endmacro %}
 
 
 {#-
-    What get_postgres_facts_query told, with what only the feed tells: of all columns whether they are finite, its 'format', and as
+    Return the result of get_postgres_facts_query, with what only the feed knows: for all columns whether they are finite, its 'format', and as
     'plugin' the output plugin that its events come from; none if it is not known.
 -#}
 {% macro get_followed_facts(feed, facts) %}
@@ -117,14 +117,15 @@
 
 
 {#-
-    The facts are checked where it is known what of the table is read, see postgres_check_staged and check_followed. Of events without the
-    transaction those of another table of the same name could not be told from those that a reader has not seen.
+    Refuse a feed in which events of another table with the same name cannot be distinguished from events that a reader has not seen: one
+    whose events have no transaction. The facts are checked once it is known which columns are read, see postgres_check_staged and
+    check_followed.
 -#}
 {% macro postgres_check_feed(observed) %}
     {%- if observed.unmarked -%}
         {%- do dbt_backfill.refuse(
             'its upstream is another table than at its last barrier, and its change_feed ' ~ observed.followed.relation.render()
-                ~ ' tells neither of that nor which transaction an event is of',
+                ~ ' reports neither that nor the transaction of an event',
             "Append a row to it with the operation 'g' and the position from which its events are of the new table, or name xid in change_feed"
         ) -%}
     {%- endif -%}
@@ -153,9 +154,11 @@
     {%- if unlike -%} {{ return(dbt_backfill.new_gap(unlike)) }} {%- endif -%}
     {#- Numbers of a precision that can be read are not large. -#}
     {%- for column in observed.facts.columns if column.name in observed.untold and column.type in ['float4', 'float8', 'numeric'] -%}
-        {{ return(dbt_backfill.new_gap('an event of the upstream tells null where the column ' ~ column.name ~ ' has, or had, a NaN, an infinity or nothing')) }}
+        {{ return(dbt_backfill.new_gap(
+            'an event of the upstream has null where the column ' ~ column.name ~ ' has, or had, a NaN, an infinity or nothing'
+        )) }}
     {%- endfor -%}
-    {{ return(dbt_backfill.new_gap('events of the upstream do not tell large values that they left as they were, which REPLICA IDENTITY FULL does')
+    {{ return(dbt_backfill.new_gap('events of the upstream do not contain large values that did not change; with REPLICA IDENTITY FULL they do')
         if observed.untold else none) }}
 {% endmacro %}
 
@@ -177,10 +180,10 @@
 
 
 {#-
-    A select of what a query in PostgreSQL's own words returns, through Spark's JDBC catalog, with nothing to install in the
-    database: Spark takes the columns from a relation that has some of type text, and the query from the option `dbtable`.
-    It is sent once, when the select is executed, also as a scalar subquery. Conditions on it are Spark's own: it would push a cast
-    to the database in its own words (`as long`), which ANSI mode lets it do.
+    Return a select of the result of a query in PostgreSQL's SQL, through Spark's JDBC catalog, with nothing to install in the database:
+    Spark takes the columns from a relation that has some of type text, and the query from the option `dbtable`. The query is sent
+    once, when the select is executed, also as a scalar subquery. Spark evaluates conditions on the result itself: otherwise, in ANSI
+    mode, it would send a cast to the database in its own SQL (`as long`).
 
     Arguments:
       catalog (string): the name of the JDBC catalog.

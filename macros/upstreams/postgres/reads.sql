@@ -1,10 +1,10 @@
-{#- The live table, which gives other rows each time: only what is staged with a plan is read more than once. -#}
+{#- Return the live table, which has other rows each time: only what is staged with a plan is read more than once. -#}
 {% macro postgres_upstream_read(upstream, version) %}
     {{ return(upstream.relation.render()) }}
 {% endmacro %}
 
 
-{#- As the database estimates it. -#}
+{#- Return the estimate of the database. -#}
 {% macro postgres_row_count_sql(upstream, version) %}
     {%- set query = 'select greatest(reltuples, 0)::bigint::text as value_1 from pg_class where oid in ('
         ~ dbt_backfill.get_postgres_oids_query(upstream.feed.table) ~ ')' -%}
@@ -13,7 +13,7 @@
 {% endmacro %}
 
 
-{#- A text as PostgreSQL writes it. -#}
+{#- Return a text as a literal of PostgreSQL. -#}
 {% macro postgres_literal(text) %}
     {{ return("'" ~ text | replace("'", "''") ~ "'") }}
 {% endmacro %}
@@ -33,11 +33,11 @@
 
 
 {#-
-    The range source of a plan whose rows were staged, see get_source_read: those that were read from the live table, overlaid, per
-    key, by the last event up to the version of the plan. The last event of a key says how its row is. Any other key has not changed
-    since the feed began, so what was read is right whenever that was. Only events whose transaction the reader could not see have to
-    be looked at for that, which are few. If another run has made the table anew, reading it is an error: no rows would be taken for a
-    range without any.
+    Return the range source of a plan whose rows were staged, see get_source_read: the rows that were read from the live table, overlaid, per
+    key, by the last event up to the version of the plan. The last event of a key contains its row. A key without an event has not
+    changed since the feed began, so its row is right whenever it was read. Only events whose transaction the reader could not see are
+    needed for that, which are few. If another run has created the table again, reading it is an error: otherwise a table without the
+    rows would look like a range without rows.
 -#}
 {% macro postgres_staged_source(upstream, version, stage, keys) %}
     {%- set noted = fromjson(stage.definition) -%}
@@ -57,14 +57,14 @@
 {% endmacro %}
 
 
-{#- The table of staged ranges, at the version of a stage. -#}
+{#- Return the table of staged ranges, at the version of a stage. -#}
 {% macro get_kept_read(stage) %}
     {%- set kept = {'relation': dbt_backfill.parse_relation(stage.relation), 'kind': stage.kind} -%}
     {{ return(dbt_backfill.ask(kept, 'upstream_read')(kept, stage.version)) }}
 {% endmacro %}
 
 
-{#- What `__bf_stage` is in the one row that is written with those of a stage, however few they are; of '' what stands before the id. -#}
+{#- Return the `__bf_stage` of the one row that marks a stage as complete, even if the stage has no other rows; of '' its prefix. -#}
 {% macro get_stage_mark(id) %}
     {{ return('all of ' ~ id) }}
 {% endmacro %}
@@ -73,9 +73,9 @@
 {#-
     Return a select of the last event per key up to a version, of those whose transaction the reader of a stage does not see.
 
-    Events that do not tell their transaction are only in a feed of declared columns. Where any transaction was running, one of them may
-    lie anywhere in the feed, but not before the table was emptied: that waits for all who wrote to it. What is before a gap says nothing
-    of the rows after it.
+    Only a feed of declared columns has events that do not contain their transaction. Where any transaction was running, such an event may
+    be anywhere in the feed, but not before the table was emptied, because that waits for all who wrote to it. Events before a gap say
+    nothing of the rows after it.
 -#}
 {% macro _get_overlay_sql(feed, version, noted, keys) -%}
     {%- set columns = dbt_backfill.identifiers(noted.columns) -%}
@@ -109,17 +109,17 @@
 
 
 {#-
-    Whether the reader of a stage does not see a transaction of which the feed tells: over `__bf_xid`, an id that begins anew after 2^32
-    of them, unless land_changes has written it, with its epoch. Of two such ids the later one is less than 2^31 ahead. Null where the feed does not
-    tell the transaction.
+    Return a predicate over `__bf_xid` that is true if the reader of a stage does not see the transaction of an event; null where the event
+    does not contain its transaction. The id starts again after 2^32 transactions, unless land_changes has written it, with its epoch. Of
+    two such ids the later one is less than 2^31 ahead.
 
-    A commit is in the feed a moment before anybody sees it, and long before where it waits for a standby. So an id that was given, and
-    running, when the rows were read counts at any position. A later one is of a transaction that began after the feed had landed up
-    to `since`: what it is at or below that is the same id of long ago. Neither counts where it is of another history of the database,
-    which gave the same ids. Ranges of literals, by which files are skipped.
+    A commit is in the feed a moment before anybody sees it, and long before if it waits for a standby. So an id that existed, and whose
+    transaction was running, when the rows were read counts at any position. A later id belongs to a transaction that began after the
+    feed had landed up to `since`: the same id at or below `since` is one of long ago. No id counts that belongs to another history of
+    the database, which used the same ids. The predicate has ranges of literals, so that Spark skips files by them.
 
     Arguments:
-      noted (dict): {
+      `noted` (dict): {
         'snapshot': `xmin:xmax:xip,…:next`, and more, see postgres_stage_script,
         'since': up to where the feed had landed before that,
         'renewed': see get_feed_place_sql
@@ -132,14 +132,14 @@
     {%- set given = [dbt_backfill._get_xid_range(parts[1] | int, parts[3] | int - parts[1] | int, turn)] if parts[3] | int > parts[1] | int else [] -%}
     {%- set given = given + (['__bf_xid in (' ~ running | join(', ') ~ ')'] if running else []) -%}
     {%- set renewed = ' and __bf_position >= ' ~ noted.renewed if noted.get('renewed') is not none else '' -%}
-    {#- Debezium gives the events of the first transaction after a snapshot the position 1, and each its own place in the WAL. -#}
+    {#- Debezium's events of the first transaction after a snapshot have the position 1, but each has its own position in the WAL. -#}
     {%- set written = '__bf_sequence' if feed.format == 'debezium' else '__bf_position' -%}
     {%- set later = written ~ ' > ' ~ noted.since ~ ' and ' ~ dbt_backfill._get_xid_range(parts[1] | int, half, turn) -%}
     {{ return('(' ~ later ~ (' or (' ~ given | join(' or ') ~ ')' ~ renewed if given else '') ~ ')') }}
 {% endmacro %}
 
 
-{#- `count` ids from one on, which has its epoch; they begin anew after `turn` of them, or never. -#}
+{#- Return a predicate of `count` ids from `first` on, which has its epoch. Ids start again at 0 after `turn` of them; never if it is none. -#}
 {% macro _get_xid_range(first, count, turn) %}
     {%- set low = first % turn if turn else first -%}
     {{ return('__bf_xid between ' ~ low ~ ' and ' ~ (low + count - 1) if not turn or low + count <= turn
@@ -147,15 +147,15 @@
 {% endmacro %}
 
 
-{#- With its epoch. -#}
+{#- Return an expression of the next transaction id of PostgreSQL, with its epoch. -#}
 {% macro get_postgres_next_id() -%}
     (pg_snapshot_xmax(pg_current_snapshot())::text::bigint + age(pg_snapshot_xmax(pg_current_snapshot())::xid))
 {%- endmacro %}
 
 
 {#-
-    A text that is another one after a crash of the server, or of one of its processes, from which it recovered: then PostgreSQL begins its
-    statistics anew. A restart without a crash keeps them. Who resets them makes it another one, too.
+    Return an expression of a text that changes when the server, or one of its processes, crashes and recovers: PostgreSQL then resets its
+    statistics. A restart without a crash keeps them. The text also changes if somebody resets them.
 -#}
 {% macro get_postgres_recovered() -%}
     coalesce((select (extract(epoch from stats_reset) * 1000000)::bigint::text from pg_stat_bgwriter), '')

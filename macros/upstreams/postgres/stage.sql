@@ -1,4 +1,4 @@
-{#- Sort, offset and limit go to the database, which walks its index. -#}
+{#- Return the answer of bounds_sql, see the contract. The database does the sort, offset and limit, by its index. -#}
 {% macro postgres_bounds_sql(upstream, keys, window, counts) -%}
     {%- set order = [] -%}
     {%- for column in dbt_backfill.upstream_columns(keys) -%}
@@ -22,22 +22,22 @@
 
 
 {#-
-    A script that reads a range from the live table, once, into the table of staged ranges, and tells {
-      'stage': the id of this execution of it: one that is sent twice stages under two,
-      'snapshot': what of PostgreSQL's transactions whoever reads after it sees at least: pg_current_snapshot(), the next id to be given,
-        and when the server last recovered from a crash. The ids from the snapshot's xmax on, which is the one after the last that has
-        ended, up to the next one are running and not listed,
-      'reached': the position of the WAL after the range was read: what it may show was committed up to there,
+    Return a script that reads a range from the live table, once, into the table of staged ranges, and returns {
+      'stage': the id of this execution: a script that is sent twice stages the rows under two ids,
+      'snapshot': the transactions of PostgreSQL that a later reader sees at least: pg_current_snapshot(), the next id to be used, and
+        when the server last recovered from a crash. The xmax of the snapshot is the id after the last that has ended. The ids from it up
+        to the next one are running and not listed,
+      'reached': the position of the WAL after the range was read: what the rows may show was committed up to there,
       'rows': how many were staged under this id,
-      'stands': whether no other execution has replaced them since,
+      `stands`: whether no other execution has replaced them since,
       'landed': up to where the feed has landed
     }
 
     Arguments:
       scan (string): a select of the rows.
-      staged (dict): {'relation', 'columns': of {'name', 'type'}, 'clauses': of its CREATE TABLE, 'anew': whether to drop it before}.
+      staged (dict): {'relation', 'columns': of {'name', 'type'}, 'clauses': of its CREATE TABLE, `anew`: whether to drop it before}.
 
-    Spark takes a column of the table for a variable of the same name, so the names of these are ones that no column has.
+    Spark would resolve the name of a variable to a column of that name, so the variables have names that no column has.
 -#}
 {% macro postgres_stage_script(upstream, scan, staged) -%}
     {%- set catalog, table = dbt_backfill.get_catalog(upstream.relation), staged.relation.render() -%}
@@ -79,19 +79,19 @@
 
 
 {#-
-    A script that waits until the feed has landed what was reached, for so many seconds at most, which pass in the database, and tells {
-      'landed': up to where it has,
-      'broken': whether something stands between that an overlay cannot tell: a table that was emptied, events that may be missing,
-        a value that the feed does not tell,
-      'notes': those that differ, of the marks since the rows were read, see get_landing_note,
-      'recovered': whether the server has crashed since before that: what it had committed and not flushed may have been read, and be gone,
-      'stands': whether the rows that were staged are there,
-      'altered': a column of them with a value that the reader has altered, see get_altered_column_sql; null if there is none
+    Return a script that waits until the feed has landed up to the position `reached`, for at most `seconds`, and returns {
+      'landed': up to where the feed has landed,
+      'broken': whether the feed has something since the rows were read that an overlay cannot show: the table was emptied, events may be
+        missing, or an event does not contain a value,
+      `notes`: the distinct ones of the marks since the rows were read, see get_landing_note,
+      'recovered': whether the server has crashed since before that. The rows may show what it had committed and not flushed, and has lost,
+      `stands`: whether the rows that were staged still exist,
+      'altered': a column of the rows with a value that the reader has altered, see get_altered_column_sql; null if there is none
     }
+    The script sleeps in the database.
 
     Arguments:
-      noted (dict): {'snapshot', 'reached', 'columns', 'since', 'renewed'}: all such up to the position `since` were seen before the rows
-        were read; see unseen_predicate.
+      `noted` (dict): {'snapshot', 'reached', 'columns', 'since', 'renewed'}, see unseen_predicate.
       stage (dict): as a source of the plan.
 -#}
 {% macro postgres_wait_script(upstream, observed, noted, stage, seconds) -%}
@@ -134,7 +134,7 @@
     {%- do dbt_backfill.refuse(
         'the WAL of its database is at ' ~ position ~ ', and its change_feed ' ~ change_table.render() ~ ' has landed up to ' ~ landed
             ~ ', so it is another database, or one that was put back',
-        'Drop ' ~ change_table.render() ~ ': it is landed anew, and what reads it begins anew', mv=name
+        'Drop ' ~ change_table.render() ~ ': it is landed again, and what reads it is re-anchored', mv=name
     ) -%}
 {% endmacro %}
 
@@ -149,15 +149,15 @@
 
 
 {#-
-    What a plan notes of the table and of its change table, by which another one shows that no event tells of: {
-      'begun': of the change table, see get_landing_note; none if it has no such note,
+    Return what a plan records of the table and of its change table, so that a later run finds a change of them that no event reports: {
+      'begun': of the change table, see get_landing_note; none if it has no such mark,
       'file': of the table, see get_postgres_facts_query,
       'columns': of those that the query reads, by name, a list of what their values depend on: 'number', 'type_id', 'typmod' and
         'written' of get_postgres_facts_query, and of an enum how many labels it has, and their digest
     }
 
     Arguments:
-      note (text or none): the last one of the feed.
+      note (text or none): of the last mark of the feed.
       since (dict or none): the source of the committed plan.
 -#}
 {% macro get_seen_table(facts, names, note, since) %}
@@ -167,28 +167,28 @@
         {%- set seen = [column.number, column.type_id, column.typmod, column.written] -%}
         {%- do columns.update({column.name: seen + ([column.labels | length, local_md5(tojson(column.labels))[:12]] if column.labels else [])}) -%}
     {%- endfor -%}
-    {#- Whoever removes old events may remove the notes. -#}
+    {#- Whoever removes old events may also remove the marks. -#}
     {{ return({'begun': fromjson(note).begun if note else before.get('begun'), 'file': facts.get('file'), 'columns': columns}) }}
 {% endmacro %}
 
 
 {#-
-    Why the table, or its change table, is not what it was, as the end of a sentence; none if it is, as far as both tell. Commands
-    that only alter what the catalog says of a column leave its values; those that write it anew may not.
+    Return why the table, or its change table, is not what it was, as the end of a sentence; none if both show no difference. A command that
+    only alters what the catalog says of a column keeps its values; a command that rewrites the table may not.
 
     Arguments:
-      before, now (dict): as get_seen_table made them; {} where a plan noted none.
+      before, now (dict): as get_seen_table made them; {} if the plan has recorded none.
       facts (dict): of now.
 -#}
 {% macro find_unlike_table(before, now, facts) %}
-    {%- if before.get('begun') and now.get('begun') and before.begun != now.begun -%} {{ return('its change table was made anew') }} {%- endif -%}
+    {%- if before.get('begun') and now.get('begun') and before.begun != now.begun -%} {{ return('its change table was created again') }} {%- endif -%}
     {%- for name, was in (before.get('columns') or {}).items() if name in now.columns -%}
         {%- set seen = now.columns[name] -%}
         {%- set labels = (facts.columns | selectattr('name', 'equalto', name) | map(attribute='labels') | first) or [] -%}
-        {#- An enum gets labels at its end, which is no change of those that it had. -#}
+        {#- A label that was added at the end of an enum changes none of the others. -#}
         {%- set renamed = was[4:] and local_md5(tojson(labels[:was[4]]))[:12] != was[5] -%}
         {%- if was[:3] != seen[:3] or renamed or was[3] != seen[3] and before.file != now.file -%}
-            {{ return('the column ' ~ name ~ ' of the upstream was altered, and no event tells what that did to its values') }}
+            {{ return('the column ' ~ name ~ ' of the upstream was altered, and no event reports what that did to its values') }}
         {%- endif -%}
     {%- endfor -%}
     {{ return(none) }}
@@ -196,10 +196,10 @@
 
 
 {#-
-    What a landing notes with each of its marks, as JSON: {
-      'begun': an id of the change table, which one that is made anew has not,
-      'keys': by which its events tell what becomes of a row, see get_postgres_told_keys,
-      'doubtful': the columns of which it may have told a NaN or an infinity as null
+    Return what a landing records with each of its marks, as JSON: {
+      'begun': an id of the change table; another one if the change table is created again,
+      'keys': the keys that its events contain, see get_postgres_told_keys,
+      'doubtful': the columns whose NaN or infinity it may have written as null
     }
 
     Arguments:
@@ -215,10 +215,10 @@
 
 
 {#-
-    What events may not have told by what was noted when they were landed, as the end of a sentence; none if all is well.
+    Return what events may lack, by what was recorded when they were landed, as the end of a sentence; none if they lack nothing.
 
     Arguments:
-      notes (list of text): see get_landing_note.
+      `notes` (list of text): see get_landing_note.
       key (list): the names of the upstream's columns.
 -#}
 {% macro find_untold(notes, key, observed) %}
@@ -226,10 +226,10 @@
         {%- set noted, told = fromjson(note), [] -%}
         {%- for columns in noted['keys'] -%} {%- do told.append(columns | map('lower') | sort) -%} {%- endfor -%}
         {%- if key and key | map('lower') | sort not in told -%}
-            {{ return('when its changes were landed, events of the upstream did not tell the key ' ~ key | join(', ') ~ ' of each row') }}
+            {{ return('when its changes were landed, events of the upstream did not contain the key ' ~ key | join(', ') ~ ' of each row') }}
         {%- endif -%}
         {%- for name in noted.doubtful if name in observed.read and not observed.followed.get('finite') -%}
-            {{ return('when its changes were landed, wal2json may have told a NaN or an infinity of the column ' ~ name ~ ' as null') }}
+            {{ return('when its changes were landed, wal2json may have written a NaN or an infinity of the column ' ~ name ~ ' as null') }}
         {%- endfor -%}
     {%- endfor -%}
     {{ return(none) }}
@@ -237,10 +237,10 @@
 
 
 {#-
-    Over a row that Spark's JDBC reader gave: the name of the first column that may have another value than in PostgreSQL, which the
-    reader altered without an error; null if none may. Infinity becomes the last day of the year 9999, which is doubted where no check
-    keeps it out, the ten days that no calendar of Java has become others, and years before the first one are not what the text of
-    the WAL says; other time zones than UTC alter what was before 1900.
+    Return an expression over a row of Spark's JDBC reader: the name of the first column whose value the reader may have altered without an
+    error; null if there is none. The reader makes the last day of the year 9999 of an infinity, so that day is doubtful unless a check
+    excludes infinity. It converts the ten days that Java's calendar lacks to other days. It reads years before the year 1 otherwise than
+    the WAL writes them. In a time zone other than UTC it alters times before 1900.
 
     Arguments:
       columns (list of {'name', 'type'}): those that were read, with Spark's types.

@@ -1,21 +1,22 @@
 {#-
-    Part of planning where no version of the upstream can be read again, a live database: the rows that the plan reads are read
-    once and kept in `<mv>__staged`, and the plan is for the version at which they are exact, with the feed's events laid over them.
+    Stage the rows of a plan: a live database has no version that can be read again. So the rows that the plan reads are read once and kept in
+    `<mv>__staged`. The plan gets the version at which they are exact with the feed's events laid over them.
 
-    In this order, without which rows are lost or come from later than the version: what the reader sees of the database's
-    transactions, the rows, the position that they may show, and the wait until the feed has landed up to there.
+    The order of the steps is fixed: read which transactions of the database the reader sees; read the rows; read the position of the WAL,
+    up to which the rows may show commits; wait until the feed has landed up to there. In another order rows would be lost, or would be
+    newer than the version.
 
     Returns {
       'plan': for that version, with what was staged as a source of the role `stage`; as it was if nothing has to be staged,
-      'unclear': why it cannot be told what the rows are, as the end of a sentence; none as a rule,
+      'unclear': why the rows of the version cannot be known, as the end of a sentence; none as a rule,
       'waits': what the feed has not landed yet, as the end of a sentence; then the next run goes on from what was staged,
-      'seen': what was observed of the upstream; where it is unclear, after that: a range that is read again is read after all that the
-        feed has told
+      'seen': what was observed of the upstream. If 'unclear' is set, it is observed again, so that a range that is read again is read
+        after all events that the feed has
     }
 
     Arguments:
-      again (boolean): whether the rows that were kept before, in this run or another, are not to be taken: it could not be told what
-        they are, they are gone, the database may have lost them, or one has a value that cannot be read, which may have been corrected since.
+      again (boolean): whether to ignore the rows that were kept before, in this run or another: because they were unclear or are gone,
+        because the database may have lost them, or because one has a value that cannot be read, which may have been corrected since.
 -#}
 {% macro postgres_stage_range(backfill, state, observed, plan, again=false) %}
     {%- if dbt_backfill.get_checked_scan(backfill, state, plan) is none -%}
@@ -47,7 +48,7 @@
         {%- set waits = '{:,}'.format(behind) ~ ' bytes of the WAL have not landed in ' ~ backfill.upstream.feed.relation.render() -%}
         {{ return({'plan': plan, 'unclear': none, 'waits': waits, 'seen': observed}) }}
     {%- endif -%}
-    {%- set unclear = 'the feed told something that is no event of a row while its range was read' if waited.broken
+    {%- set unclear = 'the feed had something that is no event of a row while its range was read' if waited.broken
         else dbt_backfill.find_untold(waited.get('notes') or [], plan.key | map(attribute='upstream') | list, observed) -%}
     {%- set seen = observed -%}
     {%- if unclear -%}
@@ -70,13 +71,13 @@
 
 
 {#-
-    Read the rows of a plan, and keep them: as postgres_stage_script tells, and {
+    Read the rows of a plan, and keep them. Return what postgres_stage_script returns, and {
       'version': of the table that keeps them, at which they stay whatever is staged later,
       'columns': those that were read,
       'since': up to where the feed had landed before,
       'renewed': see postgres_read_upstream,
       'window': what the plan has of its range,
-      'plan': what of the plan has to be the same where a later one takes them
+      'plan': the part of the plan that must be the same in a later plan that uses the rows
     }
 -#}
 {% macro run_stage(backfill, state, observed, plan, columns) %}
@@ -117,9 +118,9 @@
 
 
 {#-
-    The rows of a scan by as many selects as there are to be partitions, each of a part of the keys that has about as many rows as
-    the others. Spark executes them side by side, each with a connection of its own. Rows that come or go meanwhile make parts
-    larger or smaller, nothing else.
+    Return the rows of a scan by as many selects as `backfill_partitions`, each of a part of the keys with about as many rows as the others.
+    Spark executes them side by side, each with a connection of its own. Rows that come or go meanwhile only make parts larger or
+    smaller.
 -#}
 {% macro _get_partitioned_scan(backfill, state, plan, scan) %}
     {%- set count = backfill.options.get('backfill_partitions') or 1 -%}
@@ -158,8 +159,8 @@
 
 
 {#-
-    What a run staged that could not wait for the feed, if it is for a plan like this one; none if not. Refuses a table of others, which
-    to stage rows would empty.
+    Return what a previous run has staged for a plan like this one, and did not use because the feed was late; none if there is nothing.
+    Refuse a table that another writer created, because staging rows would empty it.
 -#}
 {% macro _find_staged(backfill, plan) %}
     {%- set existing = dbt_backfill.load_table(backfill.staged) -%}
@@ -167,7 +168,7 @@
     {%- set properties = dbt_backfill.read_listed_properties(existing, backfill.staged) -%}
     {%- if 'dbt_backfill.format' not in properties -%}
         {%- do dbt_backfill.refuse(
-            backfill.staged.render() ~ ' exists, and has no staged rows of ours', 'Rename it, or give the model another alias',
+            backfill.staged.render() ~ ' exists, and has no staged rows of this package', 'Rename it, or give the model another alias',
             mv=backfill.get('name')
         ) -%}
     {%- endif -%}
@@ -182,7 +183,7 @@
 {% endmacro %}
 
 
-{#- Whether the rows of a plan are there: the version of their table, and those rows in it. -#}
+{#- True if the rows of a plan still exist: the version of their table, and the rows in it. -#}
 {% macro postgres_stage_kept(stage) %}
     {%- set relation = dbt_backfill.parse_relation(stage.relation) -%}
     {%- if dbt_backfill.find_table(relation) is none -%} {{ return(false) }} {%- endif -%}
@@ -195,7 +196,7 @@
 {% endmacro %}
 
 
-{#- `noted` as a source of the plan. -#}
+{#- Return `noted` as a source of the plan. -#}
 {% macro _get_stage_source(backfill, noted) %}
     {{ return({
         'role': 'stage', 'relation': backfill.staged.render(), 'kind': backfill.options.file_format, 'id': noted.stage,
@@ -209,13 +210,13 @@
 
 
 {#-
-    Wait until the feed has landed what the rows may show, see postgres_wait_script. Where it has not, the rows are noted first, so
-    that a run that is stopped while it waits has not read them in vain.
+    Wait until the feed has landed what the rows may show, see postgres_wait_script. If it has not yet, record the rows first, so that the
+    next run can use them if this one is stopped while it waits.
 -#}
 {% macro _run_wait(backfill, noted, observed) %}
     {%- set seconds = backfill.upstream.feed.wait_seconds -%}
     {%- if noted.landed < noted.reached -%}
-        {%- do dbt_backfill.run_table('note what was staged', dbt_backfill.get_set_properties_sql(
+        {%- do dbt_backfill.run_table('record what was staged', dbt_backfill.get_set_properties_sql(
             backfill.staged, {'dbt_backfill.staged': tojson(noted)}
         )) -%}
         {%- if not dbt_backfill.postgres_land_feed(backfill.upstream) -%}

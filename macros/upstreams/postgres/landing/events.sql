@@ -1,6 +1,6 @@
 {#-
-    The statement that lands `events`, a select of rows of the change table, in one commit. Sent twice it adds nothing, and of two at once the
-    second conflicts. `from`: where all of them are after a position, which saves reading what is before.
+    Return the statement that lands `events`, a select of rows of the change table, in one commit. Sent twice it adds nothing, and of two at
+    once the second conflicts. `from`: a position that all events come after, so that the merge need not read the rows before it.
 -#}
 {% macro get_land_sql(table, events, from=none) -%}
     {%- set names = (table.columns + dbt_backfill.landed_columns()) | map(attribute='name') | list -%}
@@ -14,7 +14,7 @@
 {%- endmacro %}
 
 
-{#- What a change table has beside the columns of its table. -#}
+{#- Return the columns that a change table has beside those of its table. -#}
 {% macro landed_columns() %}
     {{ return([
         {'name': '_op', 'type': 'string'}, {'name': '_lsn', 'type': 'bigint'}, {'name': '_seq', 'type': 'bigint'},
@@ -25,10 +25,10 @@
 
 
 {#-
-    The events of a table that the slot has up to a position, as rows of the change table; with `from` and `at` those after `from`, and a
-    watermark, see get_events_query. `new` and `old` are what wal2json has of the row after and before, by column, as texts. A value that is
-    in neither was not changed. An update that changes a key is a delete and an insert. A null of a column that may not be null was a NaN or
-    an infinity, or it is from before that was so: it counts as not told.
+    Return the events of a table that the slot has up to a position, as rows of the change table; with `from` and `at` those after `from`,
+    and a watermark, see get_events_query. `new` and `old` are what wal2json has of the row after and before, by column, as texts. A
+    value that is in neither was not changed. An update that changes a key is a delete and an insert. A null of a column that is not null
+    was a NaN or an infinity, or is older than that constraint: the event counts as one without the value.
 -#}
 {% macro get_landed_events_sql(landing, table, to, from=none, at=none) -%}
     {%- set told = table.columns | selectattr('told') | map(attribute='name') | list -%}
@@ -79,9 +79,9 @@
 
 
 {#-
-    The value of a column in such a row, from the text that PostgreSQL writes in its ISO style. What Spark cannot convert ends the statement:
-    null would be another value. Spark would read a date before Christ as one after, and round a decimal. Who reads a timestamp takes it in
-    UTC, see check_postgres_table; an event of before the column lost its zone has one.
+    Return the value of a column in such a row, from the text that PostgreSQL writes in its ISO style. A value that Spark cannot convert ends
+    the statement: null would be another value. Spark would read a date before Christ as one after, and round a decimal. Readers take a
+    timestamp in UTC, see check_postgres_table; an event has a time zone if it is older than the column's type without one.
 -#}
 {% macro get_landed_value_sql(table, column) %}
     {%- set name, type = dbt_backfill.string_literal(column.name), dbt_backfill.type_sql(column.type) -%}
@@ -103,12 +103,13 @@
 
 
 {#-
-    The events of a table in the commits up to a position, in PostgreSQL's own words: value_1 is wal2json's text, value_2 the end of its
-    commit, value_3 its place within the transaction, value_4 the transaction with its epoch. The slot answers the same whenever it is asked.
+    Return a query of the events of a table in the commits up to a position, in PostgreSQL's SQL: value_1 is wal2json's text, value_2 the end of
+    its commit, value_3 its number within the transaction, value_4 the transaction with its epoch. The query does not move the slot on, so
+    it returns the same events again.
 
-    With `from`, up to where the table has landed, there is one row more, of the action `W` and the time `at`, which says that these are all
-    that came after. There is none at all where the slot has been moved further meanwhile: what another reader has taken does not come
-    again. That is looked at after the events were read, because a slot only moves on.
+    With `from`, the position up to which the table has landed, there is one row more, of the action `W` and the time `at`. It says that
+    these are all events after `from`. There is no row at all if the slot was moved beyond `from` meanwhile: what another reader has taken
+    does not come again. That is checked after the events were read, because a slot only moves forward.
 -#}
 {% macro get_events_query(slot, table, to, from=none, at=none) -%}
     {%- set name, end = dbt_backfill.postgres_literal(slot), dbt_backfill.get_postgres_lsn(to) -%}
@@ -146,13 +147,13 @@
 
 
 {#-
-    JSON of the next batch, in PostgreSQL's own words: {
+    Return a query of the next batch as JSON, in PostgreSQL's SQL: {
       'flushed': how far the WAL had been flushed before,
-      'changes': how many the slot has, with the marks of transactions; less than `rows` if these are all until then,
+      'changes': how many the slot has, with the marks of transactions; less than `rows` if these are all up to `flushed`,
       'reached': the end of the last commit among them, null if there is none,
-      'at': the time of that commit, or of the query; no commit that comes later is older, but by what clocks go back,
+      'at': the time of that commit, or of the query; no later commit is older, unless the clock was set back,
       'held': bytes of WAL that the slot keeps,
-      'confirmed': from where on these are: what was before may have gone to another reader
+      'confirmed': the position where they begin: another reader may have taken what was before
     }
 -#}
 {% macro get_batch_query(slot, tables, rows) -%}
@@ -175,8 +176,8 @@
 
 
 {#-
-    A relation `l` by which a query waits for any other that asks the same slot, which PostgreSQL would refuse: a slot has one reader at a
-    time. wal2json takes the bytes of a `bytea` for hex.
+    Return a relation `l` with which a query waits for any other one that reads the same slot: PostgreSQL would refuse the second, because a
+    slot has one reader at a time. It also sets `bytea_output`, because wal2json expects the bytes of a `bytea` in hex.
 -#}
 {% macro get_slot_lock(slot) -%}
     (
@@ -192,7 +193,7 @@
 {% endmacro %}
 
 
-{#- Its option for numbers as texts came with 2.6; check_postgres_table refuses columns for which they make a difference. -#}
+{#- Return the options of wal2json. It has one for numbers as texts since 2.6; check_postgres_table refuses the columns that need it. -#}
 {% macro get_wal2json_options(tables) -%}
     {%- set names, special = [], "([ ',.*\\\\])" -%}
     {%- for table in tables -%}

@@ -1,6 +1,6 @@
 {#-
-    In the middle of a barrier: the slot of its feed is landed, with all tables that share it, so that a run needs nobody else for it.
-    Return whether a model names a slot for it.
+    Land the slot of a feed in the middle of a barrier, with all tables that share the slot, so that a run depends on no other process. Return
+    true if a model names a slot for the feed.
 -#}
 {% macro postgres_land_feed(upstream) %}
     {%- set all = dbt_backfill.get_landed_tables() -%}
@@ -46,8 +46,8 @@
 
 
 {#-
-    Return {'slot', 'catalog', 'tables': those of `all` that are landed from the slot}. All of them belong to it: it is only moved on once each
-    has its events. Models may share a change table.
+    Return {'slot', 'catalog', 'tables': those of `all` that are landed from the slot}. They are landed together, because the slot is moved
+    forward only once each table has its events. Models may share a change table.
 -#}
 {% macro new_landing(slot, all) %}
     {%- set landed, tables = all | selectattr('slot', 'equalto', slot) | list, [] -%}
@@ -71,8 +71,8 @@
       'facts': see get_postgres_facts_query,
       'kind': of the change table, `delta` or `iceberg`,
       'columns': of the change table, without its own: {
-        'name', 'type': of Spark, 'source_type': of PostgreSQL, 'told': whether the table in PostgreSQL has it,
-        'doubtful': whether a null that wal2json has of it is none
+        'name', 'type': of Spark, 'source_type': of PostgreSQL, `told`: whether the table in PostgreSQL has it,
+        'doubtful': whether a null that wal2json has of it is another value
       }
     }
 -#}
@@ -83,15 +83,15 @@
             dbt_backfill.get_postgres_facts_query(table.table, landing.slot)) -%}
         {%- do dbt_backfill.check_landed_facts(landing, table, facts) -%}
         {%- if not dbt_backfill.get_postgres_told_keys(facts) -%}
-            {%- do log(table.table ~ ': its events tell no key of a row that is gone; a run of what reads it says why', info=true) -%}
+            {%- do log(table.table ~ ': its events contain no key of a row that is gone; a run of what reads it says why', info=true) -%}
         {%- endif -%}
         {%- do known.append(dict(table, facts=facts)) -%}
     {%- endfor -%}
     {%- set slot = known[0].facts.slot -%}
     {%- set goes_on = slot is not none and slot.wal_status != 'lost' -%}
     {%- if not goes_on -%}
-        {#- PostgreSQL lists its output plugins to nobody, and Spark's scripts catch no error of a database: a block catches that of a slot
-            which is gone at once, and the same connection reads it. -#}
+        {#- PostgreSQL has no list of its output plugins, so a temporary slot is tried. Spark's scripts catch no error of a database: a block
+            of PostgreSQL catches it, and the same connection reads it. -#}
         {%- set attempt = 'do $$ begin perform ' ~ dbt_backfill.get_temporary_slot_sql(landing.slot)
             ~ "; exception when others then perform set_config('dbt_backfill.error', sqlerrm, false); end $$" -%}
         {%- set error = dbt_backfill.read_from_postgres(landing, 'see whether PostgreSQL has wal2json',
@@ -110,15 +110,15 @@
 {% endmacro %}
 
 
-{#- A slot of this invocation that ends with its connection. -#}
+{#- Return the call that makes a slot of this invocation, which ends with its connection. -#}
 {% macro get_temporary_slot_sql(slot) %}
     {{ return("pg_create_logical_replication_slot('dbt_backfill_" ~ local_md5(invocation_id ~ slot)[:20] ~ "', 'wal2json', true)") }}
 {% endmacro %}
 
 
 {#-
-    Make the slot, unless another landing has made it meanwhile, and return where it begins. None is made of a database whose WAL is behind
-    a change table: once the WAL has passed by, the slot would not show that the database was put back.
+    Make the slot, unless another landing has made it meanwhile, and return where it begins. A database whose WAL is behind a change table is
+    refused, see read_landed_places: once its WAL has passed that position, nothing would show that the database was restored.
 
     Arguments:
       lost (dict or none): the slot that has to be dropped before.
@@ -129,7 +129,7 @@
     {%- if lost -%}
         {%- do dbt_backfill.read_from_postgres(landing, 'drop the slot ' ~ landing.slot,
             'select pg_drop_replication_slot(slot_name)::text as value_1 from pg_replication_slots where slot_name = ' ~ name ~ " and wal_status = 'lost'") -%}
-        {%- do log('slot ' ~ landing.slot ~ ': PostgreSQL has removed WAL that it had not told yet; made anew', info=true) -%}
+        {%- do log('slot ' ~ landing.slot ~ ': PostgreSQL has removed WAL that it had not sent yet; made again', info=true) -%}
     {%- endif -%}
     {%- do dbt_backfill.read_from_postgres(landing, 'make the slot ' ~ landing.slot,
         "select (select lsn::text from pg_create_logical_replication_slot(case when l.locked = '' then " ~ name ~ " end, 'wal2json')"
@@ -163,7 +163,7 @@
         {%- elif column in columns and type | lower != column.type | lower -%}
             {%- do dbt_backfill.refuse(
                 'its change_feed ' ~ relation.render() ~ ' has ' ~ column.name ~ ' as ' ~ type ~ ', and ' ~ table.table ~ ' as ' ~ column.type,
-                'Drop ' ~ relation.render() ~ ': it is landed anew, and what reads it begins anew', mv=table.name
+                'Drop ' ~ relation.render() ~ ': it is landed again, and what reads it is re-anchored', mv=table.name
             ) -%}
         {%- endif -%}
     {%- endfor -%}
@@ -179,7 +179,7 @@
 {% endmacro %}
 
 
-{#- Those of the table that both Spark and the WAL have, see check_postgres_table; of the others no model may read one. -#}
+{#- Return the columns of the table that both Spark and the WAL have, see check_postgres_table. No model may read one of the others. -#}
 {% macro get_columns_to_land(table, kind) %}
     {%- set types, columns, left, own = {}, [], [], dbt_backfill.landed_columns() | map(attribute='name') | list -%}
     {%- for column in dbt_backfill.get_table_columns(table.upstream) -%}

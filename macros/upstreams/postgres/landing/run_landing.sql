@@ -1,6 +1,6 @@
 {#-
-    Land what a slot has, batch by batch, until it has nothing more of what was flushed when it was last asked. Nothing is remembered beside
-    the change tables: a table has landed up to the greatest _lsn in it, and what the slot still has of before is passed over.
+    Land what a slot has, batch by batch, until it has nothing more of what was flushed when it was last read. Only the change tables store
+    how far landing has come: a table has landed up to the greatest _lsn in it, and earlier events that the slot still has are skipped.
 
     Arguments:
       landing (dict): see new_landing.
@@ -26,7 +26,8 @@
             {%- for table in tables if to > table.landed -%}
                 {%- set events = dbt_backfill.get_landed_events_sql(landing, table, to, table.landed, batch.at) -%}
                 {%- set sql = dbt_backfill.get_land_sql(table, events, table.landed) -%}
-                {#- On Delta one of two at once gives way: what the other one has landed is read before the slot moves on. On Iceberg it fails. -#}
+                {#- If two land at once, one loses the conflict. On Iceberg it fails. On Delta it reads what the other one has landed before the
+                    slot moves on. -#}
                 {%- do dbt_backfill.run_table('land the changes of ' ~ table.table,
                     'begin ' ~ dbt_backfill.get_yielding_sql(sql, 'delta') ~ ' end' if table.kind == 'delta' else sql) -%}
             {%- endfor -%}
@@ -42,7 +43,7 @@
                 ) as value_1
                 from {{ dbt_backfill.get_slot_lock(landing.slot) }}
             {%- endset -%}
-            {%- do dbt_backfill.read_from_postgres(landing, 'let go of the WAL of the slot ' ~ landing.slot, advance) -%}
+            {%- do dbt_backfill.read_from_postgres(landing, 'release the WAL of the slot ' ~ landing.slot, advance) -%}
             {%- for table in run.landing.tables -%} {%- if run.is_first or table.landed > tables[loop.index0].landed -%}
                 {%- set events, behind = dbt_backfill.get_count_text(table.events, 'event'), [batch.flushed - table.landed, 0] | max -%}
                 {%- do log(table.table ~ ': ' ~ events ~ ' landed in ' ~ table.relation.render() ~ ', up to ' ~ table.landed ~ ', '
@@ -64,16 +65,16 @@
 {% endmacro %}
 
 
-{#- What PostgreSQL answers as JSON; none if it answers something else. `first`: see get_postgres_query_sql. -#}
+{#- Return the answer of PostgreSQL to a query of JSON; none if the answer is something else. `first`: see get_postgres_query_sql. -#}
 {% macro read_from_postgres(landing, step, query, first=none) %}
     {%- set rows = dbt_backfill.run_table(step, dbt_backfill.get_postgres_query_sql(landing.catalog, query, first=first)) -%}
     {{ return(fromjson(rows[0][0] | string) if rows and rows[0][0] is not none and (rows[0][0] | string)[:1] == '{' else none) }}
 {% endmacro %}
 
 
-{#- Where the WAL and the slot are now, see get_postgres_facts_query. -#}
+{#- Return the current positions of the WAL and the slot, see get_postgres_facts_query. -#}
 {% macro read_wal(landing) %}
-    {{ return(dbt_backfill.read_from_postgres(landing, 'see where the slot ' ~ landing.slot ~ ' stands',
+    {{ return(dbt_backfill.read_from_postgres(landing, 'read the position of the slot ' ~ landing.slot,
         dbt_backfill.get_postgres_facts_query('', landing.slot))) }}
 {% endmacro %}
 
@@ -82,12 +83,12 @@
     Return the landing, with what each change table has, in its 'tables': {
       'landed': the position up to which it has every event, none if it was never landed in,
       'timeline': of the WAL then,
-      'events': with only_new how many came since it was read last,
-      'begun', 'note': see get_landing_note; 'begun' is as the change table has it, so that of two landings that begin one at once both go on
-        with the same. One that has landed without a note has no mark of its beginning by which they would agree.
+      'events': how many events it has; with only_new how many came since it was read last,
+      'begun', 'note': see get_landing_note. 'begun' is read from the change table, so that two landings that begin a table at once go on with
+        the same one. A table that has landed without a note has none in it: then the name of the table gives it.
     }
-    Refuse a database whose WAL is not where a change table has landed up to. Its position was read before, so where another landing has
-    passed by it since, it is asked again.
+    Refuse a database whose WAL has not reached the position up to which a change table has landed. Another landing may have gone further
+    since the position of the WAL was read, so it is read again first.
 -#}
 {% macro read_landed_places(landing, only_new=false) %}
     {%- set selects, tables = [], [] -%}
@@ -116,8 +117,8 @@
 
 
 {#-
-    A change table that is new to its slot gets a mark where it begins, and one whose events may have been lost a mark of that, from which
-    on its readers begin anew. Return the landing after that.
+    Write the marks that change tables need: a table that is new to its slot gets a mark where it begins. A table whose events may have been
+    lost gets a mark of that, at which its readers re-anchor. Return the landing after that.
 -#}
 {% macro begin_change_tables(landing) %}
     {%- set marks = [] -%}
@@ -127,13 +128,13 @@
     {%- endfor -%}
     {%- if not marks -%} {{ return(landing) }} {%- endif -%}
     {#-
-        Making a slot, which ends with its connection, waits until the transactions that are running have ended. Else a commit that nobody
-        sees yet, because it waits for a standby, would be neither in the feed nor in the table.
+        Make a temporary slot, because that waits until the transactions that are running have ended. Otherwise a commit that nobody sees
+        yet, because it waits for a standby, would be neither in the feed nor in the table.
     -#}
     {%- do dbt_backfill.read_from_postgres(landing, 'wait for the transactions that are open',
         'select lsn::text as value_1 from ' ~ dbt_backfill.get_temporary_slot_sql(landing.slot)) -%}
     {%- for mark in marks -%}
-        {#- It has a time: who deletes events by it, and leaves a mark of before, would leave no sign that some are missing. -#}
+        {#- A mark has a time. Without one, deleting old events by their time would keep an old mark, and hide that events are missing. -#}
         {%- set values = {
             '_op': dbt_backfill.string_literal(mark.op), '_lsn': mark.position, '_seq': -2, '_committed_at': 'current_timestamp()',
             '_timeline': mark.table.facts.timeline, '_note': dbt_backfill.string_literal(mark.table.note),
@@ -147,14 +148,17 @@
         {%- endset -%}
         {%- do dbt_backfill.run_table('mark where ' ~ mark.table.table ~ ' begins', dbt_backfill.get_land_sql(mark.table, event)) -%}
         {%- if mark.why -%}
-            {%- do log(mark.table.table ~ ': ' ~ mark.why ~ ': what reads ' ~ mark.table.relation.render() ~ ' begins anew', info=true) -%}
+            {%- do log(mark.table.table ~ ': ' ~ mark.why ~ ': what reads ' ~ mark.table.relation.render() ~ ' is re-anchored', info=true) -%}
         {%- endif -%}
     {%- endfor -%}
     {{ return(dbt_backfill.read_landed_places(landing)) }}
 {% endmacro %}
 
 
-{#- {'op': `w` where a table begins, `g` where events before may be missing; 'position', 'why'}; none if the slot goes on where the table ends. -#}
+{#-
+    Return {'op': `w` where a table begins, `g` where events before may be missing; 'position', 'why'}; none if the slot goes on where the
+    table ends.
+-#}
 {% macro get_needed_mark(landing, table) %}
     {%- set confirmed, landed = landing.confirmed, table.landed -%}
     {%- if landed is none -%}
@@ -165,7 +169,7 @@
     {%- elif table.timeline != table.facts.timeline -%}
         {{ return({'op': 'g', 'position': landed + 1, 'why': 'the timeline of the WAL is ' ~ table.facts.timeline ~ ' and was ' ~ table.timeline}) }}
     {%- elif confirmed < landed and dbt_backfill.tells_otherwise(landing, table) -%}
-        {%- set why = 'the slot ' ~ landing.slot ~ ' tells other events between ' ~ confirmed ~ ' and ' ~ landed
+        {%- set why = 'the slot ' ~ landing.slot ~ ' has other events between ' ~ confirmed ~ ' and ' ~ landed
             ~ ' than have landed, so the database was put back' -%}
         {{ return({'op': 'g', 'position': landed + 1, 'why': why}) }}
     {%- endif -%}
@@ -174,9 +178,9 @@
 
 
 {#-
-    True if a slot that is behind the change table, as it is after a landing that died, has other events up to there than have landed: then
-    the database was put back to an earlier state, and its WAL has passed by where it was. A slot that another landing has advanced
-    meanwhile says nothing of that; the other one has looked itself.
+    True if the database was restored to an earlier state, and its WAL has passed the position where it was. A slot is behind the change table
+    after a landing that died: then the slot's events up to the end of the table are compared with those that have landed. A slot that
+    another landing has advanced meanwhile shows nothing; the other landing has compared them itself.
 -#}
 {% macro tells_otherwise(landing, table) %}
     {%- set sql -%}

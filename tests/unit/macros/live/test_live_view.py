@@ -32,7 +32,7 @@ def test_a_view_of_ours_is_found_by_its_properties(macros: Macros, backfill: Any
 def test_something_else_of_its_name_is_refused(macros: Macros, backfill: Any, refused: Any) -> None:
     macros.tables["lake.mv__live"] = Table()
     with refused(
-        "lake.mv__live exists, and is no live view of ours. "
+        "lake.mv__live exists, and is no live view of this package. "
         "Drop or rename it, or set live_view to false."
     ):
         macros.call("check_live_view", backfill)

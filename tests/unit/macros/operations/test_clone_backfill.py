@@ -116,6 +116,14 @@ def test_an_operation_that_was_broken_off_is_repeated(macros: Macros, clone: Clo
     assert "'dbt_backfill.clone' = ''" in finish
 
 
+def test_a_clone_of_another_mv_is_not_finished_as_one_of_this(
+    macros: Macros, clone: Clone, refused: Any
+) -> None:
+    with refused("lake.mv is a clone of other.mv, which is not finished. Finish it with that source"):
+        clone("mv", "mv__progress", properties={**UNFINISHED, "dbt_backfill.clone": "other.mv"})
+    assert macros.statements == []
+
+
 def test_nothing_is_dropped_that_is_not_named(macros: Macros, clone: Clone, refused: Any) -> None:
     ours = {"dbt_backfill.id": "b2"}
     with refused("lake.mv exists, and is no clone of an MV. Drop or rename it."):

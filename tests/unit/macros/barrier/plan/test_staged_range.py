@@ -211,7 +211,7 @@ def test_a_range_of_which_a_key_was_not_told_meanwhile_is_unclear(staging: Stagi
     notes = [json.dumps({"begun": "b", "keys": keys, "doubtful": []}) for keys in ([["a"]], [])]
     staging.reads, staging.waits = [READ], [{**WAITED, "notes": notes}]
     taken = staging.take()
-    assert "events of the upstream did not tell the key a" in taken["unclear"]
+    assert "events of the upstream did not contain the key a" in taken["unclear"]
     assert taken["seen"]["landed"] == 99
 
 
@@ -242,7 +242,7 @@ def test_a_table_of_others_is_refused_before_rows_are_staged(
     with pytest.raises(CompilationError) as raised:
         staging.take()
     assert raised.value.msg == (
-        "backfilled_mv mv: lake.mv exists, and has no staged rows of ours. Rename it, or give the "
-        "model another alias."
+        "backfilled_mv mv: lake.mv exists, and has no staged rows of this package. Rename it, "
+        "or give the model another alias."
     )
     assert staging.reads == [READ]

@@ -30,8 +30,8 @@ def fence(
 
 def _overtaken(during: str, state: str) -> str:
     return (
-        f"backfilled_mv mv: another run went on while {during} ({state}). Nothing was written by "
-        "this run; run again to continue."
+        f"backfilled_mv mv: another run went on while {during} ({state}). This statement wrote "
+        "nothing; run again to continue."
     )
 
 

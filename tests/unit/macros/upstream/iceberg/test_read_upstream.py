@@ -231,7 +231,7 @@ def test_a_table_of_format_2_is_followed_if_it_copies_on_write(check: Callable[.
 
 def test_a_table_of_format_1_is_refused(check: Callable[..., None], refused: Any) -> None:
     with refused(
-        f"lake.up is an Iceberg table of format 1, which tells no changes of rows. {UPGRADE}."
+        f"lake.up is an Iceberg table of format 1, which reports no changes of rows. {UPGRADE}."
     ):
         check(1)
 

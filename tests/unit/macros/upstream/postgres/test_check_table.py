@@ -154,7 +154,7 @@ def test_debezium_takes_one_unique_index_of_several_for_the_key(
     without = facts_of(keys=[index("id", primary=False)], **told)
     check(macros, without)
     check(macros, facts_of(**told, format="debezium"))
-    with refused("its upstream has no primary key and 2 unique indexes, and Debezium tells only"):
+    with refused("its upstream has no primary key and 2 unique indexes, and Debezium reports only"):
         check(macros, without | {"format": "debezium"})
 
 
@@ -217,15 +217,15 @@ def test_a_key_that_both_order_otherwise_is_refused(
         (column("c", "numeric", scale=-2), ", which Spark would round"),
         (column("c", "numeric", scale=12), ", which Spark would round"),
         *(
-            (column("c", type), ", of which Spark and the WAL do not tell the same")
+            (column("c", type), ", which Spark and the WAL do not show alike")
             for type in ("time", "timetz", "interval", "money", "_int4", "int4range", "bit", "xid")
         ),
         (
             column("c", "pair", typtype="c", builtin=False),
-            ", of which Spark and the WAL do not tell the same",
+            ", which Spark and the WAL do not show alike",
         ),
-        (column("c", "numeric"), ", of which wal2json tells a NaN or an infinity as null"),
-        (column("c", "float4"), ", of which wal2json tells a NaN or an infinity as null"),
+        (column("c", "numeric"), ", of which wal2json writes a NaN or an infinity as null"),
+        (column("c", "float4"), ", of which wal2json writes a NaN or an infinity as null"),
     ],
     ids=lambda value: value if isinstance(value, str) else value["shown"],
 )
