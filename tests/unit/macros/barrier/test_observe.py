@@ -296,8 +296,8 @@ def test_what_an_mv_of_before_has_left_is_not_a_state(observe: Observe, left: st
 
 
 NO_CONTROLS = (
-    "lake.mv__controls exists, and has no controls of this package. Rename it, or give the model another "
-    "alias."
+    "lake.mv__controls exists, and has no controls of this package. Rename it, or give the model "
+    "another alias."
 )
 
 
@@ -469,9 +469,9 @@ def test_an_iceberg_mv_that_was_replaced_is_refused(
 ) -> None:
     with refused(
         "lake.mv was replaced or rolled back by something else since the barrier 2, which left it "
-        "at the snapshot 11. Undo that, or drop it and lake.mv__progress to build it again, or only "
-        "the state (dbt run-operation drop_backfill --args '{model: mv, keep_mv: true}') to adopt "
-        "the table."
+        "at the snapshot 11. Undo that, or drop it and lake.mv__progress to build it again, or "
+        "only the state (dbt run-operation drop_backfill --args '{model: mv, keep_mv: true}') to "
+        "adopt the table."
     ):
         observe_iceberg("12", history)
 

@@ -119,7 +119,7 @@ def test_an_operation_that_was_broken_off_is_repeated(macros: Macros, clone: Clo
 def test_a_clone_of_another_mv_is_not_finished_as_one_of_this(
     macros: Macros, clone: Clone, refused: Any
 ) -> None:
-    with refused("lake.mv is a clone of other.mv, which is not finished. Finish it with that source"):
+    with refused("lake.mv is a clone of other.mv, which is not finished. Finish it with that "):
         clone("mv", "mv__progress", properties={**UNFINISHED, "dbt_backfill.clone": "other.mv"})
     assert macros.statements == []
 
