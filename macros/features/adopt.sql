@@ -72,7 +72,7 @@
     {%- set made = dbt_backfill.observe_existing(
         backfill, existing, found.settings, dbt_backfill.read_table_properties(backfill.mv)
     ) -%}
-    {{ return(dict(made, learned=missing.learned)) }}
+    {{ return(dict(made, analysis=missing.analysis)) }}
 {% endmacro %}
 
 
@@ -85,7 +85,7 @@
     {%- if left is none -%} {{ return(none) }} {%- endif -%}
     {%- if left.epoch > 0 -%} {%- do dbt_backfill.refuse_other_state(backfill) -%} {%- endif -%}
     {%- set same = left.committed and left.committed.kind == how
-        and not dbt_backfill.find_difference(backfill, missing.state.settings, missing.learned, left.committed) -%}
+        and not dbt_backfill.find_difference(backfill, missing.state.settings, missing.analysis, left.committed) -%}
     {{ return(none if same or not left.committed else left.committed.backfill_id) }}
 {% endmacro %}
 

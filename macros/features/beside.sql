@@ -33,7 +33,7 @@
     {%- if state.get('missing') or observed.begun_anew or planned.get('kind') == 'reset' -%} {{ return(none) }} {%- endif -%}
     {%- set goes_on = planned.get('generation') is not none or dbt_backfill.load_table(next.progress) is not none -%}
     {%- set reason = rebuild or dbt_backfill.find_rebuild(state) -%}
-    {%- if not reason and not goes_on -%} {%- set reason = dbt_backfill.find_change(backfill, state, observed.learned).rebuild -%} {%- endif -%}
+    {%- if not reason and not goes_on -%} {%- set reason = dbt_backfill.find_change(backfill, state, observed.analysis).rebuild -%} {%- endif -%}
     {{ return({'backfill': next, 'reason': reason} if goes_on or reason else none) }}
 {% endmacro %}
 
@@ -176,14 +176,14 @@
     are looked for first.
 -#}
 {% macro run_former(backfill, observed) %}
-    {%- set state, learned = observed.state, dbt_backfill.new_learned() -%}
+    {%- set state, analysis = observed.state, dbt_backfill.new_analysis() -%}
     {%- set former, committed = dbt_backfill.get_former_backfill(backfill, state), state.committed -%}
     {%- if committed.kind in ['adopt', 'replace'] or dbt_backfill.is_sweeping(state) or dbt_backfill.get_filling(state) -%}
         {%- set why = 'it does not hold what its query gives yet' -%}
     {%- elif state.get('upstream_version') is none -%}
         {%- set why = 'it has no rows yet' -%}
     {%- else -%}
-        {%- set why = dbt_backfill.find_difference(former, state.settings, learned, committed) -%}
+        {%- set why = dbt_backfill.find_difference(former, state.settings, analysis, committed) -%}
     {%- endif -%}
     {%- if not why -%}
         {%- set upstream = dbt_backfill.observe_upstream(former, state, dbt_backfill.get_feed_start(state) or state.get('planned')) -%}
@@ -193,8 +193,8 @@
         {%- set why = 'its query does not run any more' -%}
     {%- endif -%}
     {%- if not why -%}
-        {%- set learned = dbt_backfill.learn_query(former, learned) -%}
-        {%- set why = dbt_backfill.find_difference(former, state.settings, learned, committed) -%}
+        {%- set analysis = dbt_backfill.analyze_query(former, analysis) -%}
+        {%- set why = dbt_backfill.find_difference(former, state.settings, analysis, committed) -%}
     {%- endif -%}
     {%- if why -%}
         {%- do log(
@@ -202,7 +202,7 @@
                 ~ ' until the next generation is put in place: ' ~ why, info=true
         ) -%}
     {%- else -%}
-        {%- do dbt_backfill.run_barriers(former, dict(observed, learned=learned), none) -%}
+        {%- do dbt_backfill.run_barriers(former, dict(observed, analysis=analysis), none) -%}
     {%- endif -%}
 {% endmacro %}
 

@@ -5,9 +5,9 @@
 
 
 {#- Call the features before a plan is chosen. Return a copy that has ranges ahead, as a source of a plan; none if there is none. -#}
-{% macro before_choice(backfill, state, observed, learned) %}
+{% macro before_choice(backfill, state, observed, analysis) %}
     {%- set recorded = dbt_backfill.get_source(state.committed, 'replica') -%}
-    {{ return(dbt_backfill.find_replica(backfill, state, observed, learned.copy_id) if recorded else none) }}
+    {{ return(dbt_backfill.find_replica(backfill, state, observed, analysis.copy_id) if recorded else none) }}
 {% endmacro %}
 
 
@@ -31,19 +31,19 @@
 
 
 {#-
-    Call the features right after a commit, or if there was nothing to do. Return what the run knows by then, see new_learned.
+    Call the features right after a commit, or if there was nothing to do. Return what the run knows by then, see new_analysis.
 
     Arguments:
       plan (dict): that was committed last.
       result (dict or none): of the script that planned it, see get_plan_script; none if this run did not plan it.
       holds (boolean): as before_steps returned it.
 -#}
-{% macro after_commit(backfill, observed, learned, plan, result=none, holds=false) %}
+{% macro after_commit(backfill, observed, analysis, plan, result=none, holds=false) %}
     {%- set outgrown = (result or {}).get('overlaid') and dbt_backfill.run_release_of_outgrown(backfill, result) -%}
     {%- if not holds and dbt_backfill.upstream_traits(backfill.upstream).holds_versions -%}
         {%- do dbt_backfill.release_upstream(backfill, observed, plan) -%}
     {%- endif -%}
-    {{ return(dict(learned, copy_id=none) if outgrown else learned) }}
+    {{ return(dict(analysis, copy_id=none) if outgrown else analysis) }}
 {% endmacro %}
 
 

@@ -1,5 +1,5 @@
 {#-
-    Drop an MV and all tables and views beside it, see get_relations, after checking that they are ours. If a drop ends early, the same
+    Drop an MV and all tables and views beside it, see get_relations, after checking that this package made them. If a drop ends early, the same
     command drops the rest.
 
     The state is dropped last. As long as it exists without its MV, a run of the model is refused, and the state says which upstream is
@@ -13,7 +13,7 @@
 
     Arguments:
       model (string): the model's name, or `package.name`; of one with versions `name.v2`.
-      mv (string): in its place the table of a model that is gone, with its schema.
+      mv (string): instead of `model`, the table of a model that is gone, with its schema.
       keep_mv (boolean): drop only what is beside the MV, which is no backfilled_mv any more, or is to be adopted again.
       generation (string): `next` to drop only the one that a full refresh fills beside the MV, which stays as it is.
 -#}
@@ -65,7 +65,7 @@
 
 
 {#-
-    Return what run_drop needs, after refusing to drop anything beside a table that is not ours. `dropped`: the tables, as get_relations
+    Return what run_drop needs, after refusing to drop anything beside a table that this package did not make. `dropped`: the tables, as get_relations
     returned them, and 'name', the model's, or the table's if the model is gone.
 -#}
 {% macro find_tables_of(dropped, keep_mv, owners) %}
@@ -83,8 +83,8 @@
 
 
 {#-
-    Drop those of the tables of an MV that exist and are ours, see find_remains, and the tag that holds its upstream. As dbt-spark does:
-    without PURGE, so that the catalog decides on files; but for copies of rows of the upstream, which nobody looks for.
+    Drop the tables of an MV that exist and that this package made, see find_remains, and the tag that holds its upstream. Like dbt-spark,
+    without PURGE, so that the catalog decides on files; copies of rows of the upstream are dropped with their files.
 -#}
 {% macro run_drop(dropped, existing, remains) %}
     {%- if not remains.ours -%} {%- do log(dropped.name ~ ': there is nothing to drop', info=true) -%} {%- endif -%}
@@ -107,8 +107,8 @@
 
 
 {#-
-    List what models that are gone, or are no backfilled_mv any more, have left: the tables of ours that no enabled backfilled_mv of the
-    project makes, one line per MV, with the command that drops them. It drops nothing.
+    List what models that are gone, or are no backfilled_mv any more, have left: the tables of this package that no enabled
+    backfilled_mv of the project makes, one line per MV, with the command that drops them. It drops nothing.
 
     They are found by a state, a history, controls or a live view; an MV without any of these is not found.
 
@@ -204,12 +204,12 @@
 
 {#-
     Return which of the tables of an MV exist, and whose they are: {
-      'ours': the names of those of ours, as get_relations has them; a live view that is not ours is left out,
-      'foreign': such a name -> why the table is not ours, as the end of a sentence,
+      `ours`: the names, as get_relations has them, of those that this package made; another live view is left out,
+      `foreign`: the name of another one -> why it is not of this MV, as the end of a sentence,
       'state': as read_state returned it; none if there is no state that this version reads
     }
 
-    A state of another format is ours, but nothing of it is read.
+    A state of another format counts as made by this package, but nothing of it is read.
 
     Arguments:
       existing (dict): as get_existing_relations returned it.
@@ -239,7 +239,7 @@
     {%- if 'mv' in ours and state is not none and state.committed and not owners.get(dbt_backfill.get_table_key(relations.mv)) -%}
         {#-
             Something else may have replaced an Iceberg MV, which then still has our properties: dbt's `table` materialization, say, of a
-            model that is gone by now. If it has no rows there is nothing to lose, and it counts as ours, also while a reset has begun.
+            model that is gone by now. If it has no rows there is nothing to lose, and it counts as the MV, also while a reset has begun.
         -#}
         {%- set other = dbt_backfill.read_other_snapshot(
             relations, properties.mv.get('current-snapshot-id'), properties.mv.get('dbt_backfill.reset', ''), dict(state, planned=none)
@@ -265,7 +265,7 @@
 {% endmacro %}
 
 
-{#- Return the tables that are ours as text: `MV, state and history`. -#}
+{#- Return the tables that this package made as text: `MV, state and history`. -#}
 {% macro get_remains_text(remains) %}
     {%- set words = [] -%}
     {%- for table, word in dbt_backfill.table_words().items() if table in remains.ours -%} {%- do words.append(word) -%} {%- endfor -%}

@@ -30,7 +30,7 @@
     {%- if observed.get('taken') -%} {{ return([observed.taken]) }} {%- endif -%}
     {%- set state, planned = observed.state, observed.state.get('planned') -%}
     {#- As before the first barrier of a run. -#}
-    {%- set rebuild = none if state.get('missing') else dbt_backfill.find_change(backfill, state, observed.learned).rebuild or observed.begun_anew -%}
+    {%- set rebuild = none if state.get('missing') else dbt_backfill.find_change(backfill, state, observed.analysis).rebuild or observed.begun_anew -%}
     {%- set allowance = dbt_backfill.get_allowance(backfill, state, {'rows': 0}) -%}
     {%- set backfill = dict(
         backfill, options=dict(backfill.options, backfill_rate_limit=allowance.rows),
@@ -57,7 +57,7 @@
     {%- endif -%}
     {%- set replica = dbt_backfill.find_replica(backfill, state, upstream) -%}
     {%- set bounds_from = dbt_backfill.new_copied_source(replica) if replica and dbt_backfill.is_whole(replica) else none -%}
-    {%- set choice = dbt_backfill.choose_plan(dict(backfill, source=bounds_from), state, upstream, observed.learned, rebuild) -%}
+    {%- set choice = dbt_backfill.choose_plan(dict(backfill, source=bounds_from), state, upstream, observed.analysis, rebuild) -%}
     {%- if choice is none -%}
         {%- set waits = allowance.rows == 0 and not dbt_backfill.is_complete(state) -%}
         {{ return(lines + ['there is nothing to do' ~ (' while no range may be read' if waits else '')]) }}
@@ -124,7 +124,7 @@
     {%- if replica -%}
         {%- do lines.append('the ranges are read from ' ~ backfill.replica.render()) -%}
     {%- elif ranges != 1 and dbt_backfill.may_replicate(backfill) -%}
-        {%- set so = ', so ' if ahead.known or ahead.copies else '; a run that goes on with the bounds of before does not know that, so ' -%}
+        {%- set so = ', so ' if ahead.known or ahead.copies else '; a run that goes on with the previous bounds does not know that, so ' -%}
         {%- do lines.append(
             'replicate is ' ~ options.replicate ~ ': ' ~ (dbt_backfill.get_scans_text(backfill, plan, ahead) ~ so if ahead.scans else '')
                 ~ ('they are copied first, ordered by the key' if ahead.copies else 'the ranges are read from it')

@@ -1,7 +1,7 @@
 {#-
-    Land what was committed in PostgreSQL since the last time in the change tables of models: the events that a replication slot
-    tells go into them, whole transactions only, and only then does the slot let go of its WAL. Whatever ends it in between, the
-    next one goes on from there.
+    Land what was committed in PostgreSQL since the last time in the change tables of models: the events of a replication slot
+    go into them, in whole transactions. Only then the slot releases its WAL. If the operation ends in between, the next one goes on
+    from there.
 
     Usage:
       dbt run-operation land_changes

@@ -39,9 +39,9 @@ def test_every_kind_of_commit_makes_the_rows_that_it_says(
         upstream.commit(upstream.commits.touch(touch))
 
     upstream.check()
-    learned = Upstream(project, upstream.name, schema, upstream.file_format)
-    learned.learn()
-    assert learned.versions == upstream.versions
+    analysis = Upstream(project, upstream.name, schema, upstream.file_format)
+    analysis.learn()
+    assert analysis.versions == upstream.versions
 
 
 def test_rows_of_all_key_types_come_back_as_they_were_written(project: Project) -> None:

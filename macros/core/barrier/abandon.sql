@@ -22,7 +22,7 @@
             the model. A generation that is put in place has come to its end, whatever its order. -#}
         {%- set wanted = not rebuild or dbt_backfill.replaces_mv(plan) and plan.vnode_count == options.vnode_count
             and (is_swap or dbt_backfill.get_order(plan.key) == options.backfill_order)
-            and not dbt_backfill.find_difference(backfill, state.settings, dbt_backfill.new_learned(), plan) -%}
+            and not dbt_backfill.find_difference(backfill, state.settings, dbt_backfill.new_analysis(), plan) -%}
         {%- if lost or not wanted -%}
             {%- set given_up = dbt_backfill.mark_abandoned(backfill, state, plan, lost or rebuild) -%}
             {%- if given_up is none -%} {%- do dbt_backfill.refuse_concurrent_run(plan) -%} {%- endif -%}
@@ -57,7 +57,7 @@
 -#}
 {% macro check_model_of_plan(backfill, settings, plan, views=[]) %}
     {%- if plan.kind == 'rescale' -%} {{ return(none) }} {%- endif -%}
-    {%- set difference = dbt_backfill.find_difference(backfill, settings, dbt_backfill.new_learned(), plan) -%}
+    {%- set difference = dbt_backfill.find_difference(backfill, settings, dbt_backfill.new_analysis(), plan) -%}
     {%- if difference -%}
         {%- do dbt_backfill.drop_stages(views) -%}
         {#- A plan whose new column fails on a row fails so at every run of its own query. -#}

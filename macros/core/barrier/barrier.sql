@@ -27,14 +27,14 @@
     that get new columns (`fill`), are compared window by window.
 
     Returns {'plan', 'state', 'counts', 'seconds', 'seconds_without_copy': without those of a copy of the upstream, which serves the ranges
-    ahead too, 'learned'}; none if there is nothing to do, and {'waits'} if its feed is not there yet.
+    ahead too, 'analysis'}; none if there is nothing to do, and {'waits'} if its feed is not there yet.
 
     Arguments:
-      learned (dict): what the run has learned of its query before, see new_learned.
+      analysis (dict): what the run knows of its query from before, see new_analysis.
       next (dict or text): see choose_plan.
       last (boolean): true if the run ends with it, unless it turns out to be one that does not count.
 -#}
-{% macro run_barrier(backfill, state, learned, rebuild, next=none, last=false) %}
+{% macro run_barrier(backfill, state, analysis, rebuild, next=none, last=false) %}
     {%- set started_at = modules.datetime.datetime.now() -%}
 
     {#- Observe. Where nothing was committed, the log has to reach back to what is planned. -#}
@@ -46,20 +46,20 @@
     {%- if stored -%}
         {%- set planned = dbt_backfill.adopt_plan(backfill, state, observed, stored, rebuild) -%}
     {%- else -%}
-        {%- set copy = dbt_backfill.before_choice(backfill, state, observed, learned) -%}
+        {%- set copy = dbt_backfill.before_choice(backfill, state, observed, analysis) -%}
         {#- A copy that has all rows ahead also has the bounds of the next ranges. -#}
         {%- set bounds_from = dbt_backfill.new_copied_source(copy) if copy and dbt_backfill.is_whole(copy) else none -%}
-        {%- set choice = dbt_backfill.choose_plan(dict(backfill, source=bounds_from), state, observed, learned, rebuild, next) -%}
+        {%- set choice = dbt_backfill.choose_plan(dict(backfill, source=bounds_from), state, observed, analysis, rebuild, next) -%}
         {%- if choice is none -%}
-            {%- do dbt_backfill.after_commit(backfill, observed, learned, state.committed) -%}
+            {%- do dbt_backfill.after_commit(backfill, observed, analysis, state.committed) -%}
             {{ return(none) }}
         {%- endif -%}
         {%- if state.get('missing') or choice.plan.kind == 'reset' -%} {%- set columns = dbt_backfill.prepare_creation(backfill) -%} {%- endif -%}
         {%- set chosen_at = modules.datetime.datetime.now() -%}
         {%- set choice = dbt_backfill.before_plan(backfill, state, choice, copy) -%}
         {%- set copied_in = (modules.datetime.datetime.now() - chosen_at).total_seconds() -%}
-        {%- set learned = dict(choice.learned, copy_id=(choice.get('copy') or copy or {}).get('id')) -%}
-        {%- set planned = dbt_backfill.plan_barrier(backfill, state, observed, dict(choice, learned=learned), columns) -%}
+        {%- set analysis = dict(choice.analysis, copy_id=(choice.get('copy') or copy or {}).get('id')) -%}
+        {%- set planned = dbt_backfill.plan_barrier(backfill, state, observed, dict(choice, analysis=analysis), columns) -%}
         {%- if planned.get('waits') -%} {{ return(planned) }} {%- endif -%}
         {%- if state.get('missing') -%} {%- do dbt_backfill.check_created(backfill, state, planned.plan.backfill_id) -%} {%- endif -%}
         {%- set state = dict(state, missing=false) -%}
@@ -68,7 +68,7 @@
     {#- Execute the steps of the plan. -#}
     {%- set plan, backfill = planned.plan, dict(backfill, source=planned.get('source')) -%}
     {%- set holds = dbt_backfill.before_steps(backfill, state, plan) -%}
-    {%- set done = dbt_backfill.run_steps(backfill, state, observed, learned, planned, columns) -%}
+    {%- set done = dbt_backfill.run_steps(backfill, state, observed, analysis, planned, columns) -%}
     {%- if done.failed -%} {%- set plan = dbt_backfill.give_up_plan(backfill, plan, done.failed) -%} {%- endif -%}
 
     {#- Commit. -#}
@@ -77,7 +77,7 @@
     {%- set seconds_without_copy = (modules.datetime.datetime.now() - started_at).total_seconds() - copied_in -%}
     {%- set committed = dbt_backfill.commit_barrier(backfill, state, plan, counts, ends, done.views, done.left_at, seconds_without_copy) -%}
 
-    {%- set learned = dbt_backfill.after_commit(backfill, observed, done.learned, plan, planned.get('result'), holds) -%}
+    {%- set analysis = dbt_backfill.after_commit(backfill, observed, done.analysis, plan, planned.get('result'), holds) -%}
     {%- set seconds = (modules.datetime.datetime.now() - started_at).total_seconds() -%}
     {{ return({
         'plan': plan,
@@ -85,7 +85,7 @@
         'state': committed,
         'seconds': seconds,
         'seconds_without_copy': seconds - copied_in,
-        'learned': learned,
+        'analysis': analysis,
     }) }}
 {% endmacro %}
 
@@ -122,14 +122,14 @@
       'counts': see get_merge_counts; {} if the plan merged no changes,
       'left_at': see run_replacement; none of a plan that does not replace the MV,
       'views': the temporary views of its changes, which the commit drops,
-      'learned': what the run has learned of its query by now, see new_learned
+      'analysis': what the run knows of its query by now, see new_analysis
     }
 
     Arguments:
       planned (dict): as adopt_plan or plan_barrier returned it. Without 'staged' its changes are staged here.
       columns (list or none): of the MV, if this run has looked at them because it creates or replaces it.
 -#}
-{% macro run_steps(backfill, state, observed, learned, planned, columns=none) %}
+{% macro run_steps(backfill, state, observed, analysis, planned, columns=none) %}
     {%- set plan, kind, may_give_up = planned.plan, dbt_backfill.kind_of(planned.plan), planned.get('may_give_up', false) -%}
     {%- set staged, views, changes = planned.get('staged'), planned.get('views', []), none -%}
     {%- if staged -%}
@@ -138,21 +138,21 @@
         {%- set missing = ([] if staged.reread.count else [names.again]) + ([] if staged.suspects else [names.doubtful]) -%}
         {%- set views = views | reject('in', missing) | list -%}
     {%- elif dbt_backfill.has_changes(state, plan) -%}
-        {%- if backfill.feed and learned.feed_columns is none -%}
-            {%- set learned = dict(learned, feed_columns=dbt_backfill.get_feed_columns(backfill.feed)) -%}
+        {%- if backfill.feed and analysis.feed_columns is none -%}
+            {%- set analysis = dict(analysis, feed_columns=dbt_backfill.get_feed_columns(backfill.feed)) -%}
         {%- endif -%}
         {#- The upstream's columns at the version of a plan that another run has made, if its changes may have others. -#}
-        {%- set traits, known = dbt_backfill.upstream_traits(backfill.upstream), learned -%}
+        {%- set traits, known = dbt_backfill.upstream_traits(backfill.upstream), analysis -%}
         {%- if traits.takes_added_columns and not traits.stages_ranges -%}
             {%- set columns_then = dbt_backfill.get_query_columns('select * from ' ~ dbt_backfill.get_planned_read(backfill, plan)) -%}
             {%- set known = dict(
-                learned, version=dbt_backfill.get_source(plan).version, upstream_columns=columns_then | map(attribute='name') | list
+                analysis, version=dbt_backfill.get_source(plan).version, upstream_columns=columns_then | map(attribute='name') | list
             ) -%}
         {%- endif -%}
         {%- set changes = dbt_backfill.get_changes(backfill, state, observed, known, plan) -%}
         {%- set views = views + changes.views -%}
     {%- endif -%}
-    {%- set done = {'failed': none, 'counts': {}, 'left_at': none, 'views': views, 'learned': learned} -%}
+    {%- set done = {'failed': none, 'counts': {}, 'left_at': none, 'views': views, 'analysis': analysis} -%}
 
     {%- set compares = kind.slice == 'all' and plan.get('touched') is none -%}
     {%- if compares or plan.kind == 'sweep' -%}

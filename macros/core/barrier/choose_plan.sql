@@ -3,26 +3,26 @@
       'plan': of the kind `reset`, `swap`, `reanchor`, `sweep`, `fill` or `advance`, as it would be stored, but for the rows that are
         counted before,
       'most_rows': with how many rows its range holds; absent for any number,
-      'learned': what the run has learned by then
+      'analysis': what the run knows of its query by then
     }
 
     What can be refused without reading rows is refused here.
 
     Arguments:
       observed (dict): the upstream, as observe_upstream returned it.
-      learned (dict): see new_learned.
+      analysis (dict): see new_analysis.
       rebuild (string or none): why the MV is to be rebuilt.
-      next (dict or text): the generation that is to be put in its place, see read_filled_generation; 'planned' where that was planned
+      next (dict or text): the generation that is to replace it, see read_filled_generation; 'planned' where that was planned
         before, and given up.
 -#}
-{% macro choose_plan(backfill, state, observed, learned, rebuild, next=none) %}
+{% macro choose_plan(backfill, state, observed, analysis, rebuild, next=none) %}
     {%- if next == 'planned' -%} {{ return(none) }} {%- endif -%}
     {%- set options, reason = backfill.options, rebuild or dbt_backfill.find_rebuild(state) -%}
     {%- if next -%}
-        {{ return({'plan': dbt_backfill.new_swap_plan(backfill, state, learned, next, rebuild), 'learned': learned}) }}
+        {{ return({'plan': dbt_backfill.new_swap_plan(backfill, state, analysis, next, rebuild), 'analysis': analysis}) }}
     {%- elif reason -%}
-        {%- set learned = dbt_backfill.check_key_order(backfill, dbt_backfill.learn_query(backfill, learned, observed.version)) -%}
-        {{ return({'plan': dbt_backfill.new_reset_plan(backfill, state, learned, reason), 'learned': learned}) }}
+        {%- set analysis = dbt_backfill.check_key_order(backfill, dbt_backfill.analyze_query(backfill, analysis, observed.version)) -%}
+        {{ return({'plan': dbt_backfill.new_reset_plan(backfill, state, analysis, reason), 'analysis': analysis}) }}
     {%- endif -%}
     {%- if options.backfill_vnodes or not state.uniform -%} {%- do dbt_backfill.check_vnodes(backfill, state) -%} {%- endif -%}
     {%- set started, is_pinned = dbt_backfill.has_started(state), dbt_backfill.stays_at_snapshot(backfill, state) -%}
@@ -39,44 +39,44 @@
         if backfill.feed and not is_pinned else version != state.get('upstream_version') -%}
     {%- set waits = not gap and not moves and not (started and has_moved) -%}
     {%- if waits and backfill.query_hash == state.committed.query_hash -%} {{ return(none) }} {%- endif -%}
-    {%- set learned = dbt_backfill.learn_query(backfill, learned, version, anew=gap is not none) -%}
-    {%- if learned.moments -%}
-        {%- set learned = dbt_backfill.learn_time_zone(backfill, state, observed, learned, anew=gap is not none) -%}
+    {%- set analysis = dbt_backfill.analyze_query(backfill, analysis, version, anew=gap is not none) -%}
+    {%- if analysis.moments -%}
+        {%- set analysis = dbt_backfill.analyze_time_zone(backfill, state, observed, analysis, anew=gap is not none) -%}
     {%- endif -%}
-    {%- set change = dbt_backfill.find_change(backfill, state, learned) -%}
+    {%- set change = dbt_backfill.find_change(backfill, state, analysis) -%}
     {%- if change.rebuild -%}
-        {{ return({'plan': dbt_backfill.new_reset_plan(backfill, state, learned, change.rebuild), 'learned': learned}) }}
+        {{ return({'plan': dbt_backfill.new_reset_plan(backfill, state, analysis, change.rebuild), 'analysis': analysis}) }}
     {%- elif waits and not change.columns -%}
         {{ return(none) }}
     {%- endif -%}
     {%- if change.columns -%}
-        {%- set filling = dbt_backfill.begin_filling(backfill, state, observed, learned, version, change.columns) -%}
+        {%- set filling = dbt_backfill.begin_filling(backfill, state, observed, analysis, version, change.columns) -%}
     {%- endif -%}
     {%- set is_read = state.get('upstream_version') is not none -%}
-    {%- set had, has = state.committed.get('alias_columns') or [], learned.alias_columns or [] -%}
+    {%- set had, has = state.committed.get('alias_columns') or [], analysis.alias_columns or [] -%}
     {%- set other_names = dbt_backfill.find_other_names(had, has) if is_read and has != had else none -%}
     {%- set gap = gap or other_names -%}
     {%- if gap or not is_read -%}
-        {%- set learned = dbt_backfill.check_key_order(backfill, learned) -%}
-        {%- do dbt_backfill.check_query_at(backfill, observed, learned, version) -%}
+        {%- set analysis = dbt_backfill.check_key_order(backfill, analysis) -%}
+        {%- do dbt_backfill.check_query_at(backfill, observed, analysis, version) -%}
     {%- endif -%}
     {%- if gap or filling and not started -%}
         {%- set plan = dbt_backfill.choose_reanchor(
-            backfill, state, observed, learned, gap or 'its query returns other columns', started, whole=other_names is not none,
+            backfill, state, observed, analysis, gap or 'its query returns other columns', started, whole=other_names is not none,
             filling=filling
         ) -%}
         {%- set ranged = {'plan': plan} -%}
     {%- elif filling and filling.columns -%}
-        {%- set plan = dbt_backfill.new_plan_at(backfill, state, learned, 'fill', observed, version) -%}
+        {%- set plan = dbt_backfill.new_plan_at(backfill, state, analysis, 'fill', observed, version) -%}
         {%- set ranged = dbt_backfill.get_plan_with_fill(backfill, state, plan, filling) -%}
     {%- else -%}
         {%- set plan = dict(
-            dbt_backfill.new_plan_at(backfill, state, learned, 'advance', observed, version), **({'drops': filling.drops} if filling else {})
+            dbt_backfill.new_plan_at(backfill, state, analysis, 'advance', observed, version), **({'drops': filling.drops} if filling else {})
         ) -%}
         {%- set ranged = dbt_backfill.get_plan_with_range(backfill, state, plan, windows) if windows.moving != [] and moves
             else {'plan': plan} -%}
     {%- endif -%}
-    {{ return(dict(ranged, learned=learned)) }}
+    {{ return(dict(ranged, analysis=analysis)) }}
 {% endmacro %}
 
 
@@ -198,8 +198,8 @@
 
 
 {#- Return a plan that reads the upstream at a version, with the position unmoved so far. -#}
-{% macro new_plan_at(backfill, state, learned, kind, upstream, version, reason=none) %}
-    {%- set plan = dbt_backfill.new_plan(backfill, state, learned, kind, reason) -%}
+{% macro new_plan_at(backfill, state, analysis, kind, upstream, version, reason=none) %}
+    {%- set plan = dbt_backfill.new_plan(backfill, state, analysis, kind, reason) -%}
     {%- set sources = [dict(
         plan.sources[0], id=upstream.id, version=version,
         committed_at=dbt_backfill.ask(backfill.upstream, 'committed_at')(upstream, version),
@@ -226,9 +226,9 @@
     Return what all plans of a run have in common, for the epoch after `state.epoch`; get_plan_json_sql describes the rest.
 
     Arguments:
-      learned (dict): of the query, see new_learned.
+      analysis (dict): of the query, see new_analysis.
 -#}
-{% macro new_plan(backfill, state, learned, kind, reason=none) %}
+{% macro new_plan(backfill, state, analysis, kind, reason=none) %}
     {#- The order of a backfill stays as it was begun, whatever its config says by now: its positions mean nothing in the other one. -#}
     {%- set order = dbt_backfill.get_order(state.committed.key) if state.committed.get('key') else backfill.options.backfill_order -%}
     {{ return({
@@ -239,9 +239,9 @@
             'role': 'upstream', 'relation': backfill.upstream.relation.render(), 'kind': backfill.upstream.kind, 'version': none,
         }],
         'query': backfill.query, 'query_hash': backfill.query_hash,
-        'query_columns': learned.columns, 'alias_columns': learned.alias_columns,
-        'settings': dbt_backfill.get_result_settings(state.settings, learned.used_settings),
-        'key': dbt_backfill.with_order(dbt_backfill.keep_positions(learned.key, state.committed), order),
+        'query_columns': analysis.columns, 'alias_columns': analysis.alias_columns,
+        'settings': dbt_backfill.get_result_settings(state.settings, analysis.used_settings),
+        'key': dbt_backfill.with_order(dbt_backfill.keep_positions(analysis.key, state.committed), order),
         'vnode_count': state.committed.get('vnode_count') or backfill.options.vnode_count,
         'backfill_mode': backfill.options.backfill_mode, 'backfill_rate_limit': backfill.options.backfill_rate_limit,
     }) }}
@@ -333,7 +333,7 @@
       filling (dict or none): see new_filling; whatever reads the whole prefix again also ends that.
       views (list): the temporary views to drop before a refusal.
 -#}
-{% macro choose_reanchor(backfill, state, observed, learned, reason, started, whole=false, views=[], filling=none) %}
+{% macro choose_reanchor(backfill, state, observed, analysis, reason, started, whole=false, views=[], filling=none) %}
     {%- set ended = {'drops': filling.drops} if filling else {} -%}
     {%- if filling and filling.columns -%}
         {%- do ended.update({
@@ -342,9 +342,9 @@
         }) -%}
     {%- endif -%}
     {%- if not started and not dbt_backfill.is_sweeping(state) -%}
-        {{ return(dbt_backfill.new_reset_plan(backfill, state, learned, reason)) }}
+        {{ return(dbt_backfill.new_reset_plan(backfill, state, analysis, reason)) }}
     {%- endif -%}
-    {%- set plan = dbt_backfill.new_plan_at(backfill, state, learned, 'reanchor', observed, observed.version, reason) -%}
+    {%- set plan = dbt_backfill.new_plan_at(backfill, state, analysis, 'reanchor', observed, observed.version, reason) -%}
     {%- set touched = none if whole or filling and filling.columns else dbt_backfill.find_touched_ranges(backfill, state, observed) -%}
     {%- set sweeps = backfill.options.on_gap == 'sweep' or dbt_backfill.is_sweeping(state) -%}
     {%- if touched is none and started and backfill.options.on_gap == 'fail' -%}
@@ -363,28 +363,28 @@
 
 
 {#- Return a plan that rebuilds the MV, whose key, number of vnodes and order may be others than before. -#}
-{% macro new_reset_plan(backfill, state, learned, reason) %}
+{% macro new_reset_plan(backfill, state, analysis, reason) %}
     {{ return(dict(
-        dbt_backfill.new_plan(backfill, state, learned, 'reset', reason), sweeps=false, vnode_count=backfill.options.vnode_count,
-        key=dbt_backfill.with_order(dbt_backfill.place_positions(backfill, state, learned.key), backfill.options.backfill_order),
+        dbt_backfill.new_plan(backfill, state, analysis, 'reset', reason), sweeps=false, vnode_count=backfill.options.vnode_count,
+        key=dbt_backfill.with_order(dbt_backfill.place_positions(backfill, state, analysis.key), backfill.options.backfill_order),
     )) }}
 {% endmacro %}
 
 
 {#-
-    Return a plan that puts a next generation in the MV's place: with the query that it was filled by, up to the version that it holds,
+    Return a plan that replaces the MV by a next generation: with the query that it was filled by, up to the version that it holds,
     and its counts of rows.
 
     Arguments:
       next (dict): see read_filled_generation.
 -#}
-{% macro new_swap_plan(backfill, state, learned, next, reason) %}
+{% macro new_swap_plan(backfill, state, analysis, next, reason) %}
     {%- set filled, taken = next.state.committed, {} -%}
     {%- for name in ['sources', 'query', 'query_hash', 'query_columns', 'alias_columns', 'vnode_count', 'backfill_mode', 'upstream_row_count'] -%}
         {%- do taken.update({name: filled.get(name)}) -%}
     {%- endfor -%}
     {{ return(dict(
-        dbt_backfill.new_plan(backfill, state, dict(learned, key=filled.key), 'swap', reason),
+        dbt_backfill.new_plan(backfill, state, dict(analysis, key=filled.key), 'swap', reason),
         sweeps=false, last_range=true, next_bounds=[], bounds_complete=true,
         settings=dbt_backfill.get_result_settings(state.settings, filled.settings),
         key=dbt_backfill.place_positions(backfill, state, filled.key),

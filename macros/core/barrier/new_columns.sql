@@ -19,12 +19,12 @@
     Spark's optimized plans of both queries, without the columns that differ, say that the other columns and the rows are the same.
 
     Arguments:
-      learned (dict): see new_learned.
+      analysis (dict): see new_analysis.
 -#}
-{% macro find_other_columns(backfill, state, learned) %}
+{% macro find_other_columns(backfill, state, analysis) %}
     {%- set last, syncs = state.committed, backfill.options.on_schema_change == 'sync_all_columns' -%}
     {%- set as_before = dict(backfill, query=last.query, query_hash=last.query_hash) -%}
-    {%- set other = dbt_backfill.find_difference(as_before, state.settings, dict(learned, columns=last.query_columns), last) -%}
+    {%- set other = dbt_backfill.find_difference(as_before, state.settings, dict(analysis, columns=last.query_columns), last) -%}
     {%- if other -%} {{ return({'columns': none, 'why': other}) }} {%- endif -%}
     {%- set filling, retyped = (dbt_backfill.get_filling(state) or {'columns': []}).columns, [] -%}
     {%- set had = dbt_backfill._without_names(dbt_backfill.parse_columns(last.query_columns), filling) -%}
@@ -103,7 +103,7 @@
     Arguments:
       columns (dict): how they differ, see find_other_columns.
 -#}
-{% macro begin_filling(backfill, state, observed, learned, version, columns) %}
+{% macro begin_filling(backfill, state, observed, analysis, version, columns) %}
     {%- if not state.uniform -%}
         {%- do dbt_backfill.refuse(
             'its query returns other columns, and its vnodes have different positions',
@@ -116,7 +116,7 @@
     {%- do dbt_backfill.check_new_columns(backfill.mv, properties, dbt_backfill._without_names(columns.fills, known), left) -%}
     {%- do dbt_backfill.check_altered_columns(backfill.mv, properties, columns) -%}
     {%- if state.get('upstream_version') is not none -%}
-        {%- do dbt_backfill.check_query_at(backfill, dict(observed, altered=true), learned, version) -%}
+        {%- do dbt_backfill.check_query_at(backfill, dict(observed, altered=true), analysis, version) -%}
     {%- endif -%}
     {%- set back, drops = columns.fills | map(attribute='name') | map('lower') | list, [] -%}
     {%- for name in (columns.drops + left) | unique if name | lower not in back -%} {%- do drops.append(name) -%} {%- endfor -%}

@@ -3,7 +3,7 @@
       'state': as read_state returned it, or, of an MV that is about to be created, see observe_missing,
       'mv': the MV as the run has found it, see read_mv; none if there was none,
       'begun_anew': why it is to be reset although nobody asked for it, none as a rule,
-      'learned': what it took to know of the query, see new_learned
+      'analysis': what it took to know of the query, see new_analysis
     }
 
     If an earlier run died while it created the tables, the MV is created first. A table that is to become the MV is taken, see
@@ -25,7 +25,7 @@
     {%- do dbt_backfill.create_backfill(backfill, missing.state) -%}
     {%- set properties = dbt_backfill.read_table_properties(backfill.mv) -%}
     {%- set made = dbt_backfill.observe_existing(backfill, found.existing, found.settings, properties) -%}
-    {{ return(dict(made, mv=none, learned=missing.learned)) }}
+    {{ return(dict(made, mv=none, analysis=missing.analysis)) }}
 {% endmacro %}
 
 
@@ -120,15 +120,15 @@
     query that cannot be followed. `settings`: the session's, see read_settings.
 -#}
 {% macro observe_missing(backfill, settings) %}
-    {%- set learned = dbt_backfill.check_key_order(backfill, dbt_backfill.learn_query(backfill, dbt_backfill.new_learned())) -%}
+    {%- set analysis = dbt_backfill.check_key_order(backfill, dbt_backfill.analyze_query(backfill, dbt_backfill.new_analysis())) -%}
     {%- set settings = dbt_backfill.read_result_settings(settings) -%}
     {%- set id = local_md5(invocation_id ~ model.unique_id ~ modules.datetime.datetime.now()) -%}
-    {%- set plan = dbt_backfill.new_plan(backfill, {'epoch': -1, 'committed': {'backfill_id': id}, 'settings': settings}, learned, 'create') -%}
+    {%- set plan = dbt_backfill.new_plan(backfill, {'epoch': -1, 'committed': {'backfill_id': id}, 'settings': settings}, analysis, 'create') -%}
     {%- set state = {
         'missing': true, 'epoch': 0, 'committed': dict(plan, next_bounds=[], bounds_complete=false), 'uniform': true,
         'finished': false, 'any_finished': false, 'dirty': false, 'row_count': 0, 'written': none, 'settings': settings,
     } -%}
-    {{ return({'state': state, 'mv': none, 'begun_anew': none, 'learned': learned}) }}
+    {{ return({'state': state, 'mv': none, 'begun_anew': none, 'analysis': analysis}) }}
 {% endmacro %}
 
 
@@ -138,7 +138,7 @@
 -#}
 {% macro _is_of_another_model(backfill, missing, left) %}
     {{ return(left.committed and (left.committed.kind != 'create'
-        or dbt_backfill.find_difference(backfill, missing.state.settings, missing.learned, left.planned or left.committed) is not none)) }}
+        or dbt_backfill.find_difference(backfill, missing.state.settings, missing.analysis, left.planned or left.committed) is not none)) }}
 {% endmacro %}
 
 
@@ -189,7 +189,7 @@
     {%- endif -%}
     {%- set came_late = other is not none or committed.get('begun_anew') -%}
     {{ return({
-        'state': state, 'mv': mv, 'learned': dbt_backfill.new_learned(),
+        'state': state, 'mv': mv, 'analysis': dbt_backfill.new_analysis(),
         'begun_anew': table ~ ' was reset, as by a full refresh that came late' if came_late else none,
     }) }}
 {% endmacro %}

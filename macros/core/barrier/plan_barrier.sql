@@ -17,15 +17,15 @@
       columns (list): of the MV, where it is about to be created.
 -#}
 {% macro plan_barrier(backfill, state, observed, choice, columns=none) %}
-    {%- set learned = choice.learned -%}
+    {%- set analysis = choice.analysis -%}
     {%- set planning = namespace(
-        attempt=dbt_backfill.new_attempt(backfill, state, observed, learned, choice.plan, choice.get('most_rows'), choice.get('copy')),
+        attempt=dbt_backfill.new_attempt(backfill, state, observed, analysis, choice.plan, choice.get('most_rows'), choice.get('copy')),
         source=none, views=[], result={},
     ) -%}
     {%- for _ in range(4) -%}
         {%- if not planning.result.get('plan') and not planning.attempt.get('waits') -%}
             {%- set attempt, plan = planning.attempt, planning.attempt.plan -%}
-            {%- set changes = dbt_backfill.get_changes(backfill, state, observed, learned, plan)
+            {%- set changes = dbt_backfill.get_changes(backfill, state, observed, analysis, plan)
                 if dbt_backfill.has_changes(state, plan) else none -%}
             {%- set source = dbt_backfill.get_copied_source(backfill, state, observed, plan, attempt.range_from) if attempt.range_from else none -%}
             {%- set overlay = source.setup if source else none -%}
@@ -37,7 +37,7 @@
             {%- set planning.views = planning.views + (changes.views if changes else []) + (overlay.views if overlay else []) -%}
             {%- set planning.result = result -%}
             {%- if not result.get('plan') -%}
-                {%- set planning.attempt = dbt_backfill.find_next_attempt(reading, state, observed, learned, attempt, result, planning.views) -%}
+                {%- set planning.attempt = dbt_backfill.find_next_attempt(reading, state, observed, analysis, attempt, result, planning.views) -%}
             {%- endif -%}
         {%- endif -%}
     {%- endfor -%}
@@ -74,14 +74,14 @@
     Where no version of the upstream can be read again, the rows that the plan reads are staged before. If the feed reported an event that
     names no key, such as a TRUNCATE, the plan is a re-anchor, and its rows are read after that.
 -#}
-{% macro new_attempt(backfill, state, observed, learned, plan, most_rows=none, copy=none) %}
+{% macro new_attempt(backfill, state, observed, analysis, plan, most_rows=none, copy=none) %}
     {%- set attempt = {'plan': plan, 'most_rows': most_rows, 'range_from': copy, 'keys_are_unique': false} -%}
     {%- if not dbt_backfill.upstream_traits(backfill.upstream).stages_ranges -%} {{ return(attempt) }} {%- endif -%}
     {%- set begun = namespace(plan=plan, taken=none, observed=observed) -%}
     {%- for _ in range(4) -%}
         {%- if begun.taken and begun.taken.unclear and plan.kind != 'reanchor' and dbt_backfill.has_started(state) -%}
             {%- set begun.plan = dbt_backfill.choose_reanchor(
-                backfill, state, begun.observed, learned, begun.taken.unclear, started=true, whole=true,
+                backfill, state, begun.observed, analysis, begun.taken.unclear, started=true, whole=true,
                 filling=dbt_backfill.get_filling_of_plan(plan)
             ) -%}
         {%- endif -%}
@@ -107,7 +107,7 @@
     Return the next attempt, after one whose script stored no plan: as a re-anchor, without its copy, with other bounds, or because keys
     with equal hashes were not equal. Refuse what no attempt repairs.
 -#}
-{% macro find_next_attempt(backfill, state, observed, learned, attempt, result, views) %}
+{% macro find_next_attempt(backfill, state, observed, analysis, attempt, result, views) %}
     {%- set plan, source, checked = attempt.plan, backfill.source, result.get('checked') or {} -%}
     {%- set null_keys = (result.get('staged') or {}).get('null_keys') -%}
     {%- set twice = (result.get('reread') or {}).get('twice') or [] -%}
@@ -122,10 +122,10 @@
         {%- do dbt_backfill.refuse_concurrent_run(plan) -%}
     {%- elif unclear -%}
         {%- set reanchor = dbt_backfill.choose_reanchor(
-            backfill, state, observed, learned, unclear, started=true, whole=true, views=views, filling=dbt_backfill.get_filling_of_plan(plan)
+            backfill, state, observed, analysis, unclear, started=true, whole=true, views=views, filling=dbt_backfill.get_filling_of_plan(plan)
         ) -%}
         {%- set sources = dbt_backfill.with_void_copy(reanchor.sources, given_up=plan.sources) -%}
-        {{ return(dbt_backfill.new_attempt(backfill, state, observed, learned, dict(reanchor, sources=sources))) }}
+        {{ return(dbt_backfill.new_attempt(backfill, state, observed, analysis, dict(reanchor, sources=sources))) }}
     {%- elif doubt -%}
         {%- do log(dbt_backfill.get_model_name(model) ~ ': ' ~ doubt ~ ', so that its upstream itself is read', info=true) -%}
         {%- if result.get('copy_is_gone') -%} {%- do adapter.cache_dropped(source.relation) -%} {%- endif -%}

@@ -10,10 +10,10 @@
       'source': the range source of a barrier, if that is a copy which more plans read; else none, see get_source_read,
       'partitions': the names of the columns by which the table of the MV is partitioned, as the run has found it, see read_mv;
         none if the run makes it, as the config says,
-      'generation': 'next' or 'former' while a full refresh is made beside the MV in use, see find_next_generation; else none
+      `generation`: `next` or `former` while a full refresh is made beside the MV in use, see find_next_generation; else none
     }
 
-    What Spark says is none of it: see observe_state, observe_upstream and new_learned.
+    What Spark says is none of it: see observe_state, observe_upstream and new_analysis.
 
     Outside of a run, `name` is that of the model, for messages.
 -#}
@@ -93,17 +93,17 @@
     Arguments:
       observed (dict): as observe_state returned it.
       rebuild (string or none): why the user wants it rebuilt.
-      next (dict or text): the generation that one of them puts in its place, with which the run ends, see choose_plan.
+      next (dict or text): the generation by which one of them replaces the MV, with which the run ends, see choose_plan.
 -#}
 {% macro run_barriers(backfill, observed, rebuild, next=none) %}
     {%- set backfill = dict(backfill, partitions=observed.mv.partitions if observed.get('mv') else none) -%}
     {%- set run = namespace(
-        state=observed.state, learned=observed.learned, rebuild=none if observed.state.get('missing') else rebuild, next=next, replaced=false,
+        state=observed.state, analysis=observed.analysis, rebuild=none if observed.state.get('missing') else rebuild, next=next, replaced=false,
         barriers=0, committed=0, followed=0, done=false, ended=false, spent=false, waits=none, allowance=none,
         first=none, plan=none, rows=0, read_seconds=0, changed=0, deleted=0
     ) -%}
     {%- if not run.state.get('missing') and not rebuild and not next -%}
-        {%- set run.rebuild = dbt_backfill.find_change(backfill, run.state, run.learned).rebuild or observed.begun_anew -%}
+        {%- set run.rebuild = dbt_backfill.find_change(backfill, run.state, run.analysis).rebuild or observed.begun_anew -%}
         {%- if not run.rebuild -%} {%- do dbt_backfill.report_kept_shape(backfill, run.state) -%} {%- endif -%}
     {%- endif -%}
     {%- do dbt_backfill.note_place_of_run(backfill, run.state) -%}
@@ -126,7 +126,7 @@
 
 {#-
     Run one turn of the loop: a barrier, its report, and what it adds to `run`, the namespace of the loop, which has all that lives
-    longer than a barrier: 'state', 'learned' and 'plan' after the last barrier; 'rebuild', why the MV is still to be rebuilt;
+    longer than a barrier: 'state', 'analysis' and 'plan' after the last barrier; 'rebuild', why the MV is still to be rebuilt;
     'barriers', those that count towards `barriers_per_run`, 'committed', all of them, and 'followed', how many of the last ones merged
     changes only; 'allowance', see get_allowance, of the last one, none where only the config limits it; 'done', and 'ended' if there was
     nothing to do or, with 'waits', its feed was not there yet, or 'spent' if a budget was.
@@ -144,7 +144,7 @@
     {%- set wanted = options.barriers_per_run -%}
     {%- set barrier = dbt_backfill.run_barrier(
         dict(backfill, options=options, partitions=none if run.replaced else backfill.partitions),
-        run.state, run.learned, run.rebuild, run.next, last=run.next or run.barriers + 1 == wanted
+        run.state, run.analysis, run.rebuild, run.next, last=run.next or run.barriers + 1 == wanted
     ) -%}
     {%- if barrier is none or barrier.get('waits') -%}
         {%- set run.done = true -%}
@@ -155,7 +155,7 @@
     {%- set plan, before = barrier.plan, run.state -%}
     {%- set run.plan = plan -%}
     {%- set run.state = barrier.state -%}
-    {%- set run.learned = barrier.learned -%}
+    {%- set run.analysis = barrier.analysis -%}
     {%- if not run.committed -%} {%- set run.first = plan.epoch -%} {%- endif -%}
     {%- set run.committed = run.committed + 1 -%}
     {%- do dbt_backfill.report_barrier(backfill, barrier, run.allowance) -%}

@@ -62,18 +62,18 @@
 
 {#-
     Return the changes of a plan that has some, see has_changes: as the question upstream_changes describes them, but with all views of
-    the stage, each before those that it reads, and of the query, as far as the run has learned, {
+    the stage, each before those that it reads, and of the query, as far as the run knows it, {
       'drops_rows',
       'read_columns': those whose change can change the MV's row; none if all changes are merged, because the feed does not
         report what a row was, or because the MV's row may not be the query's result for that
     }
 -#}
-{% macro get_changes(backfill, state, observed, learned, plan) %}
+{% macro get_changes(backfill, state, observed, analysis, plan) %}
     {%- set names = dbt_backfill.get_stage_names(backfill, plan) -%}
     {%- if backfill.feed -%}
         {%- set changes = dbt_backfill.get_change_table_events(
             backfill.feed, observed.feed, dbt_backfill.get_source(dbt_backfill.get_feed_start(state), 'feed').version,
-            dbt_backfill.get_source(plan, 'feed').version, plan.key, learned.feed_columns, names.events
+            dbt_backfill.get_source(plan, 'feed').version, plan.key, analysis.feed_columns, names.events
         ) -%}
     {%- else -%}
         {%- set changes = dbt_backfill.ask(backfill.upstream, 'upstream_changes')(
@@ -82,15 +82,15 @@
     {%- endif -%}
     {%- set events = changes.events -%}
     {#- Without columns that the upstream has not at the version of the plan: Delta gives changes the columns of its newest version. -#}
-    {%- if learned.upstream_columns is not none and learned.version == dbt_backfill.get_source(plan).version -%}
-        {%- set columns = learned.upstream_columns -%}
-        {%- if learned.feed_columns is not none -%} {%- set columns = columns | select('in', learned.feed_columns) | list -%} {%- endif -%}
+    {%- if analysis.upstream_columns is not none and analysis.version == dbt_backfill.get_source(plan).version -%}
+        {%- set columns = analysis.upstream_columns -%}
+        {%- if analysis.feed_columns is not none -%} {%- set columns = columns | select('in', analysis.feed_columns) | list -%} {%- endif -%}
         {%- set events = 'select ' ~ dbt_backfill.identifiers(columns) ~ ', __bf_version, __bf_is_upsert from (' ~ events ~ ')' -%}
     {%- endif -%}
     {%- set is_exact = plan.kind == 'advance' and not plan.get('sweeps') and not state.dirty -%}
     {{ return(dict(
         changes, events=events, views=[names.rows, names.again, names.doubtful, names.states] + changes.get('views', []),
-        drops_rows=learned.drops_rows, read_columns=learned.read_columns if is_exact and changes.tells_before else none,
+        drops_rows=analysis.drops_rows, read_columns=analysis.read_columns if is_exact and changes.tells_before else none,
     )) }}
 {% endmacro %}
 

@@ -134,7 +134,7 @@
     {#-
         The time zone. Spark prints it with some of the expressions that use it, as `Some(UTC)`, and not with a comparison with a
         literal, or arithmetic. So any column of a type with a zone counts unless the query only passes it on, and so does whatever makes
-        such a value of something else. A timestamp literal is printed bare, and so is one without a zone.
+        such a value of something else. A timestamp literal is printed bare, with or without a zone.
     -#}
     {%- set makes_moments = 'Some\\(|TimestampType|\\btimestamp\\b(?!#)|timestamp\\w*\\(|\\b(extract|date_part|datepart)\\('
         ~ '|\\d-\\d\\d-\\d\\d \\d\\d:\\d\\d' -%}

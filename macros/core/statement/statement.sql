@@ -53,7 +53,7 @@
     Return a statement of a script that yields, on Delta without an error, to another one which wrote the same table at the same time.
 
     Arguments:
-      noted (string): a statement of the script, which is executed then; empty for none.
+      `noted` (string): a statement of the script, which is executed then; empty for none.
 -#}
 {% macro get_yielding_sql(sql, file_format, noted='') -%}
     {%- if file_format == 'delta' -%}

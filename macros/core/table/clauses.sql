@@ -173,7 +173,7 @@
     The columns by which the MV is partitioned. Delta keeps their values as text, in its log and in names of folders, and some come back as
     others: an empty text as null, and of an hour that the session's zone has twice only the first one. So each statement that brings rows
     into the MV raises an error on such a row. A statement that writes a file again alters the rows in it that stay in the same way: so all
-    barriers have one zone, see learn_query. Iceberg keeps each value.
+    barriers have one zone, see analyze_query. Iceberg keeps each value.
 -#}
 
 

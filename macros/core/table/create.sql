@@ -170,7 +170,7 @@
 
     Arguments:
       sorting (string): writes all rows again, sorted: on Delta another statement, on Iceberg arguments of the procedure; else empty.
-      noted (string): what a script on Delta does where it gave way, see get_yielding_sql.
+      `noted` (string): what a script on Delta does after it lost the conflict, see get_yielding_sql.
 -#}
 {% macro get_compaction_sql(relation, file_format, sorting='', noted='') -%}
     {%- if file_format == 'delta' -%}

@@ -208,10 +208,10 @@ def staged() -> dict[str, Any]:
 
 
 @pytest.fixture
-def learned(macros: Macros, keys: list[dict[str, str]]) -> dict[str, Any]:
-    """What a run has analyzed of the query of `backfill`, see new_learned."""
+def analysis(macros: Macros, keys: list[dict[str, str]]) -> dict[str, Any]:
+    """What a run has analyzed of the query of `backfill`, see new_analysis."""
     return {
-        **macros.call("new_learned"),
+        **macros.call("new_analysis"),
         "explained": True,
         "key": [{name: key[name] for name in ("name", "upstream", "type")} for key in keys],
         "columns": "k: bigint, shard: int",
@@ -280,7 +280,7 @@ def no_questions(macros: Macros) -> None:
 
 
 @pytest.fixture
-def create(macros: Macros, backfill: Any, learned: Any, no_questions: None) -> Any:
+def create(macros: Macros, backfill: Any, analysis: Any, no_questions: None) -> Any:
     """Creates an MV whose query returns such columns; returns the statement."""
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
     for clause in ("partition_cols", "clustered_cols"):
@@ -291,7 +291,7 @@ def create(macros: Macros, backfill: Any, learned: Any, no_questions: None) -> A
         names = [{"name": name, "type": "int"} for name in columns]
         macros.stub("get_query_columns", lambda query: names)
         macros.results = [[[json.dumps({"created_id": "b1", "is_ours": is_ours})]]]
-        macros.stub("learn_query", lambda *_: learned)
+        macros.stub("analyze_query", lambda *_: analysis)
         state = macros.call("observe_missing", backfill, {})["state"]
         macros.call("create_backfill", backfill, state)
         (statement,) = macros.statements

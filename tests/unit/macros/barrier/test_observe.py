@@ -21,12 +21,12 @@ OURS = {"dbt_backfill.id": "b1", "dbt_backfill.format": "2"}
 
 @pytest.fixture
 def observe(
-    macros: Macros, backfill: Any, learned: Any, stored: Callable[..., str], no_questions: None
+    macros: Macros, backfill: Any, analysis: Any, stored: Callable[..., str], no_questions: None
 ) -> Observe:
     """Observes what exists: any of m(v), p(rogress), b(arriers) and c(ontrols)."""
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
     macros.stub("_is_of_another_model", lambda backfill, missing, left: False)
-    macros.stub("learn_query", lambda backfill, nothing: learned)
+    macros.stub("analyze_query", lambda backfill, nothing: analysis)
 
     def observe(
         exist: str = "mpb",
@@ -80,21 +80,21 @@ def test_it_is_known_how_far_the_history_of_this_very_mv_is_written(
 
 
 def test_an_mv_that_is_not_there_yet_is_about_to_be_created(
-    macros: Macros, observe: Observe, learned: Any
+    macros: Macros, observe: Observe, analysis: Any
 ) -> None:
     explained: list[Any] = []
-    macros.stub("learn_query", lambda backfill, known: explained.append(known) or learned)
+    macros.stub("analyze_query", lambda backfill, known: explained.append(known) or analysis)
     observed = observe("")
     state = observed.pop("state")
     committed = state.pop("committed")
 
-    assert observed == {"mv": None, "begun_anew": None, "learned": learned}
+    assert observed == {"mv": None, "begun_anew": None, "analysis": analysis}
     assert committed["backfill_id"]
     assert (state["missing"], state["epoch"], state["row_count"]) == (True, 0, 0)
     assert not state["finished"] and not state["dirty"]
     assert (committed["kind"], committed["epoch"]) == ("create", 0)
     assert (committed["next_bounds"], committed["bounds_complete"]) == ([], False)
-    assert explained == [macros.call("new_learned")]
+    assert explained == [macros.call("new_analysis")]
     assert macros.statements == []
 
 
@@ -109,7 +109,7 @@ def test_what_a_run_that_died_has_not_created_is_created_before_anything_else(
     observed = observe(exist, epoch=0, last_epoch=0, planned=planned, committed=CREATED)
     state = observed["state"]
 
-    assert observed["learned"]["explained"]
+    assert observed["analysis"]["explained"]
     assert observed["mv"] is None  # its comments have to be written
     assert [state["missing"] for state in created] == [True]
     assert state["planned"] == planned
@@ -137,10 +137,10 @@ def test_an_mv_that_was_created_since_dbt_listed_the_tables_is_read(
     assert not observed["state"].get("missing")
 
 
-def missing(learned: Any) -> dict[str, Any]:
+def missing(analysis: Any) -> dict[str, Any]:
     """What a run observes that finds no MV, in the session of `make_state`."""
     settings = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "false"}
-    return {"learned": learned, "state": {"settings": settings}}
+    return {"analysis": analysis, "state": {"settings": settings}}
 
 
 @pytest.mark.parametrize("begun", ["committed", "planned"])
@@ -153,7 +153,7 @@ def missing(learned: Any) -> dict[str, Any]:
     ],
 )
 def test_what_was_begun_for_another_model_gives_way(
-    macros: Macros, backfill: Any, learned: Any, make_state: Any, make_plan: Any, begun: str,
+    macros: Macros, backfill: Any, analysis: Any, make_state: Any, make_plan: Any, begun: str,
     left: Any, gives_way: bool,
 ) -> None:  # fmt: skip
     """Its first plan says so, or, where there is none yet, the one by which it was created."""
@@ -161,23 +161,23 @@ def test_what_was_begun_for_another_model_gives_way(
         epoch=0, **({"committed": CREATED} | {begun: make_plan(kind="create", **left)})
     )
 
-    assert macros.call("_is_of_another_model", backfill, missing(learned), found) is gives_way
+    assert macros.call("_is_of_another_model", backfill, missing(analysis), found) is gives_way
 
 
 @pytest.mark.parametrize("kind", ["adopt", "replace"])
 def test_the_state_of_a_table_that_was_to_be_taken_and_is_gone_gives_way(
-    macros: Macros, backfill: Any, learned: Any, make_state: Any, make_plan: Any, kind: str
+    macros: Macros, backfill: Any, analysis: Any, make_state: Any, make_plan: Any, kind: str
 ) -> None:
     found = make_state(epoch=0, committed=make_plan(epoch=0, kind=kind))
 
-    assert macros.call("_is_of_another_model", backfill, missing(learned), found) is True
+    assert macros.call("_is_of_another_model", backfill, missing(analysis), found) is True
 
 
 def test_a_progress_table_without_a_state_gives_way_to_nothing(
-    macros: Macros, backfill: Any, learned: Any, make_state: Any
+    macros: Macros, backfill: Any, analysis: Any, make_state: Any
 ) -> None:
     damaged = make_state() | {"committed": None}
-    assert not macros.call("_is_of_another_model", backfill, missing(learned), damaged)
+    assert not macros.call("_is_of_another_model", backfill, missing(analysis), damaged)
 
 
 @pytest.mark.parametrize("exist", ["mpb", "p"])

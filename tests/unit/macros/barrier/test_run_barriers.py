@@ -57,9 +57,9 @@ def run(
         asked_in_vain: list[Any] = []
 
         def run_barrier(
-            backfill: Any, state: Any, learned: Any, rebuild: Any, next: Any, last: bool = False
+            backfill: Any, state: Any, analysis: Any, rebuild: Any, next: Any, last: bool = False
         ) -> Any:
-            assert learned == state["epoch"]  # what the previous barrier has found out
+            assert analysis == state["epoch"]  # what the previous barrier has found out
             if not left:
                 assert not asked_in_vain, "asked again after there was nothing left to do"
                 return asked_in_vain.append(state)
@@ -75,14 +75,14 @@ def run(
                 epoch=plan["epoch"], finished=not left, committed={**plan, **noted}
             ) | {"written": state["written"], "control": more}
             return {
-                "plan": plan, "state": after, "counts": counts, "learned": plan["epoch"],
+                "plan": plan, "state": after, "counts": counts, "analysis": plan["epoch"],
                 "seconds": 4.0,
                 "seconds_without_copy": 4.0,
             }  # fmt: skip
 
         macros.stub("run_barrier", run_barrier)
         found = {"written": None, "control": {}, **make_state(**state)}
-        observed = {"state": found, "begun_anew": found_anew, "learned": found["epoch"]}
+        observed = {"state": found, "begun_anew": found_anew, "analysis": found["epoch"]}
         result = macros.call("run_barriers", backfill, observed, rebuild)
         return {**result, "left": left}
 

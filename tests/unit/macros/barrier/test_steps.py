@@ -65,7 +65,7 @@ STEPS: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
 
 @pytest.mark.parametrize(("plan", "given", "steps"), STEPS.values(), ids=STEPS)
 def test_a_plan_has_these_statements(
-    macros: Macros, backfill: Any, staged: Any, learned: Any, make_state: Any, make_plan: Any,
+    macros: Macros, backfill: Any, staged: Any, analysis: Any, make_state: Any, make_plan: Any,
     make_source: Any, plan: dict[str, Any], given: dict[str, Any], steps: list[str],
 ) -> None:  # fmt: skip
     """A plan that an earlier run left stages its changes now, and what of it fails is no error."""
@@ -93,7 +93,7 @@ def test_a_plan_has_these_statements(
     planned = {"plan": made, "may_give_up": True}
     if given.get("staged"):
         planned = {"plan": made, "staged": staged | merged}
-    done = macros.call("run_steps", backfill, state, None, learned, planned)
+    done = macros.call("run_steps", backfill, state, None, analysis, planned)
 
     assert sent == steps
     assert bool(done["failed"]) is ("failing" in given)
@@ -102,10 +102,10 @@ def test_a_plan_has_these_statements(
 @pytest.mark.parametrize(("suspects", "reread"), [(0, 0), (2, 0), (2, 1)])
 def test_a_barrier_drops_the_views_that_its_script_has_made(
     macros: Macros, backfill: Any, staged: Any, make_state: Any, make_plan: Any, observed: Any,
-    learned: Any, suspects: int, reread: int,
+    analysis: Any, suspects: int, reread: int,
 ) -> None:  # fmt: skip
     plan = make_plan(**NO_RANGE)
-    views = macros.call("get_changes", backfill, make_state(), observed, learned, plan)["views"]
+    views = macros.call("get_changes", backfill, make_state(), observed, analysis, plan)["views"]
     staged |= {"suspects": suspects, "reread": {"count": reread}}
     planned = {"plan": plan, "staged": staged, "views": views}
 

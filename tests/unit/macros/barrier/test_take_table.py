@@ -117,13 +117,13 @@ def test_the_state_of_another_table_is_refused(left_with: Any, refused: Any) -> 
 
 @pytest.fixture
 def left_with(
-    macros: Macros, backfill: Any, learned: Any, existing: Any, make_state: Any
+    macros: Macros, backfill: Any, analysis: Any, existing: Any, make_state: Any
 ) -> Callable[..., Any]:
     """The id of a state that is replaced by that of a table which is adopted."""
 
     def left_with(**state: Any) -> Any:
         macros.stub("read_left_state", lambda *_: make_state(**state))
-        missing = {"learned": learned, "state": make_state()}
+        missing = {"analysis": analysis, "state": make_state()}
         return macros.call("_find_left_state", backfill, existing("progress"), missing, "adopt")
 
     return left_with
@@ -133,7 +133,7 @@ def left_with(
 def test_it_is_said_what_an_adoption_is_about_to_do(
     macros: Macros, backfill: Any, existing: Any, make_state: Any, count: int, rows: str
 ) -> None:
-    observed = {"state": make_state(), "mv": None, "begun_anew": None, "learned": None}
+    observed = {"state": make_state(), "mv": None, "begun_anew": None, "analysis": None}
     for name, answer in {
         "check_leftovers_are_ours": None, "read_left_state": None, "prepare_creation": [],
         "create_backfill": None, "get_set_properties_sql": "alter", "adopted_properties": {},

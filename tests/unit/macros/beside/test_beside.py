@@ -29,7 +29,7 @@ def find(
         macros.stub("load_table", lambda relation: relation if exists else None)
         macros.stub("find_change", lambda *_: {"rebuild": change, "columns": None})
         macros.stub("find_maker", lambda relation: None)
-        observed = {"state": make_state(**state), "begun_anew": begun_anew, "learned": {}}
+        observed = {"state": make_state(**state), "begun_anew": begun_anew, "analysis": {}}
         return macros.call("find_next_generation", backfill, observed, rebuild)
 
     return find
@@ -112,14 +112,14 @@ def standstill(macros: Macros, backfill: Any, make_state: Any) -> Callable[..., 
         macros.stub("observe_upstream", lambda *_: {"version": "17"})
         macros.stub("find_gap", lambda *_: gap)
         macros.stub("explain_comparably", lambda *_: {"plan": ""} if runs else None)
-        macros.stub("learn_query", lambda backfill, learned: {**learned, "explained": True})
+        macros.stub("analyze_query", lambda backfill, analysis: {**analysis, "explained": True})
         ran: list[Any] = []
         macros.stub("run_barriers", lambda former, observed, rebuild: ran.append(observed))
         macros.context["model"] = {"name": "mv"}
         macros.logged.clear()
         macros.call("run_former", backfill, {"state": make_state(**state)})
         assert len(ran) + len(macros.logged) == 1
-        assert all(observed["learned"]["explained"] for observed in ran)
+        assert all(observed["analysis"]["explained"] for observed in ran)
         return macros.logged[0].partition(" put in place: ")[2] if macros.logged else None
 
     return standstill

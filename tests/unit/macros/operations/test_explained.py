@@ -138,7 +138,7 @@ def test_a_run_that_goes_on_with_bounds_of_before_copies_by_what_was_known_then(
 
     [line] = [line for line in lines() if line.startswith("replicate is auto: ")]
     assert line.endswith(
-        "; a run that goes on with the bounds of before does not know that, so the ranges are read"
+        "; a run that goes on with the previous bounds does not know that, so the ranges are read"
         " from it"
     )
     void = make_source(role="replica", version=None, definition='{"scans": 9.0}')
@@ -151,11 +151,11 @@ def test_a_run_that_goes_on_with_bounds_of_before_copies_by_what_was_known_then(
 
 
 @pytest.fixture
-def observe(macros: Macros, backfill: Any, learned: Any, make_state: Any) -> Callable[..., Any]:
+def observe(macros: Macros, backfill: Any, analysis: Any, make_state: Any) -> Callable[..., Any]:
     """What is seen of an MV of which these tables are there."""
     macros.stub(
         "observe_missing",
-        lambda *_: {"state": {"missing": True, "committed": {}}, "learned": learned},
+        lambda *_: {"state": {"missing": True, "committed": {}}, "analysis": analysis},
     )
     macros.stub("observe_existing", lambda *_, **__: {"state": "that of an MV"})
     macros.context["should_full_refresh"] = lambda: False

@@ -19,13 +19,13 @@ def model(macros: Macros) -> None:
 
 
 @pytest.fixture
-def place(macros: Macros, backfill: Any, learned: Any, make_state: Any, make_plan: Any) -> Any:
+def place(macros: Macros, backfill: Any, analysis: Any, make_state: Any, make_plan: Any) -> Any:
     """The columns for the position of a reset with this key, in a table that has these."""
 
     def place(now: list[dict[str, str]], columns: dict[str, str], **committed: Any) -> Any:
         macros.tables["lake.mv__progress"] = Table(columns=columns)
         state = make_state(committed=make_plan(**committed))
-        explained = {**learned, "key": now}
+        explained = {**analysis, "key": now}
         plan = macros.call("new_reset_plan", backfill, state, explained, "full refresh")
         return [column["position"] for column in plan["key"]]
 
@@ -58,14 +58,14 @@ def test_a_reset_with_another_key_takes_columns_of_its_types_or_new_ones(
 
 
 def test_a_run_goes_on_after_its_reset_with_the_columns_that_this_has_taken(
-    macros: Macros, backfill: Any, learned: Any, place: Any, make_state: Any, make_plan: Any
+    macros: Macros, backfill: Any, analysis: Any, place: Any, make_state: Any, make_plan: Any
 ) -> None:
     """The query is explained once in a run, when the committed plan is another one."""
-    now = [{**learned["key"][0], "type": "string"}]
+    now = [{**analysis["key"][0], "type": "string"}]
     reset = place(now, {"id": "bigint"})
     placed = [{**now[0], "position": reset[0]}]
     state = make_state(committed=make_plan(kind="reset", key=placed))
-    plan = macros.call("new_plan", backfill, state, {**learned, "key": now}, "advance")
+    plan = macros.call("new_plan", backfill, state, {**analysis, "key": now}, "advance")
 
     assert plan["key"] == placed
 

@@ -49,13 +49,13 @@ def test_nothing_is_filled_after_the_last_slice_or_without_new_columns(
 
 
 def test_what_compares_all_rows_ends_it(
-    macros: Macros, backfill: Any, observed: Any, learned: Any, filling: Any
+    macros: Macros, backfill: Any, observed: Any, analysis: Any, filling: Any
 ) -> None:
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
     state = filling()
 
     def reanchor(now: Any) -> Any:
-        given = (backfill, state, observed, learned, "-", True)
+        given = (backfill, state, observed, analysis, "-", True)
         return macros.call("choose_reanchor", *given, whole=True, filling=now)
 
     ended = {

@@ -129,12 +129,12 @@ def model(macros: Macros) -> None:
 
 
 def test_barriers_go_on_with_the_number_of_the_state_and_a_rebuild_takes_that_of_the_config(
-    macros: Macros, model: None, backfill: Any, learned: Any, make_state: Any, make_plan: Any
+    macros: Macros, model: None, backfill: Any, analysis: Any, make_state: Any, make_plan: Any
 ) -> None:
     state = make_state(committed=make_plan(vnode_count=16))
 
-    assert macros.call("new_plan", backfill, state, learned, "advance")["vnode_count"] == 16
-    assert macros.call("new_reset_plan", backfill, state, learned, "-")["vnode_count"] == 4
+    assert macros.call("new_plan", backfill, state, analysis, "advance")["vnode_count"] == 16
+    assert macros.call("new_reset_plan", backfill, state, analysis, "-")["vnode_count"] == 4
 
 
 @pytest.mark.parametrize(

@@ -44,13 +44,13 @@ def test_a_sweep_that_was_given_up_has_not_begun(
 
 
 def test_its_plan_notes_the_old_position_and_has_no_range(
-    macros: Macros, backfill: Any, learned: Any, options: Any, make_state: Any
+    macros: Macros, backfill: Any, analysis: Any, options: Any, make_state: Any
 ) -> None:
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
     options["on_gap"] = "sweep"
     observed = {"version": "18", "id": "u1", "log": [], "complete": True}
     plan = macros.call(
-        "choose_reanchor", backfill, make_state(), observed, learned, "a gap", started=True
+        "choose_reanchor", backfill, make_state(), observed, analysis, "a gap", started=True
     )
 
     assert (plan["kind"], plan["reason"], plan["sources"][0]["version"]) == ("sweep", "a gap", "18")
@@ -60,15 +60,15 @@ def test_its_plan_notes_the_old_position_and_has_no_range(
 
 
 def test_plans_of_a_sweep_say_so_until_a_reset(
-    macros: Macros, backfill: Any, learned: Any, swept: Callable[..., Any]
+    macros: Macros, backfill: Any, analysis: Any, swept: Callable[..., Any]
 ) -> None:
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
 
-    assert macros.call("new_plan", backfill, swept(), learned, "advance")["sweeps"]
-    assert macros.call("new_plan", backfill, swept("sweep"), learned, "advance")["sweeps"]
-    assert not macros.call("new_reset_plan", backfill, swept(), learned, "why")["sweeps"]
+    assert macros.call("new_plan", backfill, swept(), analysis, "advance")["sweeps"]
+    assert macros.call("new_plan", backfill, swept("sweep"), analysis, "advance")["sweeps"]
+    assert not macros.call("new_reset_plan", backfill, swept(), analysis, "why")["sweeps"]
     finished = swept(finished=True)
-    assert not macros.call("new_plan", backfill, finished, learned, "advance")["sweeps"]
+    assert not macros.call("new_plan", backfill, finished, analysis, "advance")["sweeps"]
 
 
 # -- what is said of it ---------------------------------------------------------------------------

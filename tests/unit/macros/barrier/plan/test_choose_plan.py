@@ -19,7 +19,7 @@ FEED = {"role": "feed", "version": "7", "definition": "the feed"}
 
 @pytest.fixture
 def choose(
-    macros: Macros, backfill: Any, learned: Any, options: Any, make_state: Any, make_plan: Any,
+    macros: Macros, backfill: Any, analysis: Any, options: Any, make_state: Any, make_plan: Any,
     make_source: Any,
 ) -> Callable[..., Any]:  # fmt: skip
     """The plan after the epoch 2 at version 16, uniform and half done; the upstream is at 17.
@@ -29,7 +29,7 @@ def choose(
     touch. The plan has some entries more: `version`, `feed`, `has_range`, `has_changes`.
     """
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
-    macros.stub("learn_query", lambda *_, **__: learned)
+    macros.stub("analyze_query", lambda *_, **__: analysis)
     macros.stub(
         "get_plan_with_range",
         lambda backfill, state, plan, windows: {
@@ -80,7 +80,7 @@ def choose(
         macros.results = [[[f'{{"moving": {moving}}}']]] if moving is not None else []
         made = make_state(**state)
         seen = {**upstream, **(observed or {})}
-        choice = macros.call("choose_plan", backfill, made, seen, learned, rebuild)
+        choice = macros.call("choose_plan", backfill, made, seen, analysis, rebuild)
         if choice is None:
             return None
         plan = choice["plan"]
@@ -335,10 +335,10 @@ def test_a_gap_is_refused_where_the_model_says_so(
 )
 @pytest.mark.parametrize("dirty", [False, True])
 def test_names_that_mean_something_else_are_a_gap_of_all_rows(
-    choose: Any, learned: Any, was: Any, now: Any, why: str, dirty: bool
+    choose: Any, analysis: Any, was: Any, now: Any, why: str, dirty: bool
 ) -> None:
     """Also where only what plans could touch that were given up would be repaired."""
-    learned["alias_columns"] = now
+    analysis["alias_columns"] = now
     plan = choose(committed={"alias_columns": was}, dirty=dirty)
 
     assert plan["kind"] == "reanchor" and plan["touched"] is None

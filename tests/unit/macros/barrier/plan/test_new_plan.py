@@ -23,13 +23,13 @@ def model(macros: Macros) -> None:
 
 
 def test_a_key_has_the_columns_that_the_progress_table_has_for_its_position(
-    macros: Macros, backfill: Any, learned: Any, make_state: Any, make_plan: Any, keys: Any
+    macros: Macros, backfill: Any, analysis: Any, make_state: Any, make_plan: Any, keys: Any
 ) -> None:
     """One that is new to it has one that is free."""
 
     def positions(committed: dict[str, Any]) -> list[str]:
         state = make_state(epoch=2) | {"committed": committed}
-        plan = macros.call("new_plan", backfill, state, learned, "advance")
+        plan = macros.call("new_plan", backfill, state, analysis, "advance")
         return [column["position"] for column in plan["key"]]
 
     first = {**keys[0], "position": "pk_id"}
@@ -39,10 +39,10 @@ def test_a_key_has_the_columns_that_the_progress_table_has_for_its_position(
 
 
 def test_two_plans_of_one_run_have_different_ids(
-    macros: Macros, backfill: Any, learned: Any, make_state: Callable[..., Any]
+    macros: Macros, backfill: Any, analysis: Any, make_state: Callable[..., Any]
 ) -> None:
     ids = {
-        macros.call("new_plan", backfill, make_state(epoch=epoch), learned, "advance")["plan_id"]
+        macros.call("new_plan", backfill, make_state(epoch=epoch), analysis, "advance")["plan_id"]
         for epoch in [1, 1, 2]
     }
 
@@ -50,10 +50,10 @@ def test_two_plans_of_one_run_have_different_ids(
 
 
 def test_a_plan_at_a_version_leaves_the_position_where_it_is(
-    macros: Macros, backfill: Any, learned: Any, make_state: Callable[..., Any]
+    macros: Macros, backfill: Any, analysis: Any, make_state: Callable[..., Any]
 ) -> None:
     state = make_state(position=["1", "2"])
-    plan = macros.call("new_plan_at", backfill, state, learned, "advance", OBSERVED, "17")
+    plan = macros.call("new_plan_at", backfill, state, analysis, "advance", OBSERVED, "17")
 
     assert (plan["range_low"], plan["range_high"], plan["last_range"]) == (
         ["1", "2"],
@@ -64,9 +64,9 @@ def test_a_plan_at_a_version_leaves_the_position_where_it_is(
 
 
 def test_a_plan_at_a_version_tells_which_version_of_which_table(
-    macros: Macros, backfill: Any, learned: Any, make_state: Callable[..., Any]
+    macros: Macros, backfill: Any, analysis: Any, make_state: Callable[..., Any]
 ) -> None:
-    plan = macros.call("new_plan_at", backfill, make_state(), learned, "advance", OBSERVED, "17")
+    plan = macros.call("new_plan_at", backfill, make_state(), analysis, "advance", OBSERVED, "17")
 
     assert plan["sources"] == [
         {
@@ -81,9 +81,9 @@ def test_a_plan_at_a_version_tells_which_version_of_which_table(
 
 
 def test_the_time_of_a_version_that_left_the_log_is_unknown(
-    macros: Macros, backfill: Any, learned: Any, make_state: Callable[..., Any]
+    macros: Macros, backfill: Any, analysis: Any, make_state: Callable[..., Any]
 ) -> None:
-    plan = macros.call("new_plan_at", backfill, make_state(), learned, "advance", OBSERVED, "3")
+    plan = macros.call("new_plan_at", backfill, make_state(), analysis, "advance", OBSERVED, "3")
 
     assert plan["sources"][0]["committed_at"] is None
 
@@ -91,25 +91,25 @@ def test_the_time_of_a_version_that_left_the_log_is_unknown(
 def test_bounds_that_were_found_are_kept_for_the_next_range(
     macros: Macros,
     backfill: Any,
-    learned: Any,
+    analysis: Any,
     make_state: Callable[..., Any],
     make_plan: Callable[..., Any],
 ) -> None:
     committed = make_plan(next_bounds=[["7", "8"]], bounds_complete=True, upstream_row_count=99)
     state = make_state(committed=committed)
-    plan = macros.call("new_plan_at", backfill, state, learned, "reanchor", OBSERVED, "18", "why")
+    plan = macros.call("new_plan_at", backfill, state, analysis, "reanchor", OBSERVED, "18", "why")
 
     assert (plan["next_bounds"], plan["bounds_complete"]) == ([["7", "8"]], True)
     assert (plan["upstream_row_count"], plan["reason"]) == (99, "why")
 
 
 def test_the_bounds_of_the_slices_of_a_fill_are_none_of_ranges(
-    macros: Macros, backfill: Any, learned: Any, make_state: Any, make_plan: Any
+    macros: Macros, backfill: Any, analysis: Any, make_state: Any, make_plan: Any
 ) -> None:
     fills = [{"name": "x", "type": "int"}]
     for dirty in (False, True):
         state = make_state(committed=make_plan(kind="fill", fills=fills), dirty=dirty)
-        plan = macros.call("new_plan_at", backfill, state, learned, "reanchor", OBSERVED, "18")
+        plan = macros.call("new_plan_at", backfill, state, analysis, "reanchor", OBSERVED, "18")
         assert (plan["next_bounds"], plan["bounds_complete"]) == ([], False)
 
 
@@ -121,7 +121,7 @@ def test_the_bounds_of_the_slices_of_a_fill_are_none_of_ranges(
 def test_the_bound_of_an_abandoned_range_lies_ahead_again(
     macros: Macros,
     backfill: Any,
-    learned: Any,
+    analysis: Any,
     make_state: Callable[..., Any],
     make_plan: Callable[..., Any],
     range_high: list[str],
@@ -129,7 +129,7 @@ def test_the_bound_of_an_abandoned_range_lies_ahead_again(
 ) -> None:
     abandoned = make_plan(kind="abandon", range_high=range_high, next_bounds=[["7", "8"]])
     state = make_state(committed=abandoned, dirty=True, position=["1", "2"])
-    plan = macros.call("new_plan_at", backfill, state, learned, "reanchor", OBSERVED, "18", "why")
+    plan = macros.call("new_plan_at", backfill, state, analysis, "reanchor", OBSERVED, "18", "why")
 
     assert plan["next_bounds"] == ahead
 
@@ -144,7 +144,7 @@ COMMITTED = {"role": "feed", "id": "f0", "version": "7", "committed_at": "dawn"}
 def noted(
     macros: Macros,
     backfill: Any,
-    learned: Any,
+    analysis: Any,
     make_state: Callable[..., Any],
     make_plan: Callable[..., Any],
     make_source: Callable[..., Any],
@@ -158,7 +158,7 @@ def noted(
         sources = [make_source(version="16"), make_source(**COMMITTED)]
         state = make_state(committed=make_plan(epoch=2, sources=sources), **state)
         plan = macros.call(
-            "new_plan_at", backfill, state, learned, kind, {**OBSERVED, "feed": FEED}, "18"
+            "new_plan_at", backfill, state, analysis, kind, {**OBSERVED, "feed": FEED}, "18"
         )
         _, feed = plan["sources"]
         names = ["role", "relation", "kind", "id", "version", "committed_at", "definition"]
@@ -179,9 +179,9 @@ def test_a_pinned_snapshot_takes_no_events(noted: Callable[..., Any], options: A
 
 
 def test_a_plan_without_a_change_table_notes_none(
-    macros: Macros, backfill: Any, learned: Any, make_state: Callable[..., Any]
+    macros: Macros, backfill: Any, analysis: Any, make_state: Callable[..., Any]
 ) -> None:
-    plan = macros.call("new_plan_at", backfill, make_state(), learned, "advance", OBSERVED, "18")
+    plan = macros.call("new_plan_at", backfill, make_state(), analysis, "advance", OBSERVED, "18")
 
     assert [source["role"] for source in plan["sources"]] == ["upstream"]
 
@@ -202,28 +202,28 @@ def order(macros: Macros) -> Callable[..., str]:
 
 @pytest.mark.parametrize("configured", ["ascending", "descending"])
 def test_a_backfill_begins_in_the_order_of_the_config(
-    macros: Macros, backfill: Any, learned: Any, options: Any, make_state: Any, order: Any,
+    macros: Macros, backfill: Any, analysis: Any, options: Any, make_state: Any, order: Any,
     no_questions: None, configured: str,
 ) -> None:  # fmt: skip
     options["backfill_order"] = configured
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
-    macros.stub("learn_query", lambda *_: learned)
+    macros.stub("analyze_query", lambda *_: analysis)
     missing = macros.call("observe_missing", backfill, {})["state"]
     state = make_state()
 
     assert order(missing["committed"]) == configured
-    assert order(macros.call("new_plan", backfill, missing, learned, "advance")) == configured
-    assert order(macros.call("new_reset_plan", backfill, state, learned, "-")) == configured
+    assert order(macros.call("new_plan", backfill, missing, analysis, "advance")) == configured
+    assert order(macros.call("new_reset_plan", backfill, state, analysis, "-")) == configured
 
 
 @pytest.mark.parametrize("kind", ["advance", "fill", "sweep", "reanchor"])
 def test_it_goes_on_in_the_order_in_which_it_was_begun(
-    macros: Macros, backfill: Any, learned: Any, options: Any, make_state: Any, make_plan: Any,
+    macros: Macros, backfill: Any, analysis: Any, options: Any, make_state: Any, make_plan: Any,
     descending: Any, order: Any, kind: str,
 ) -> None:  # fmt: skip
     def planned(begun: Any) -> Any:
         state = make_state(committed=make_plan(key=begun))
-        return macros.call("new_plan_at", backfill, state, learned, kind, OBSERVED, "17")
+        return macros.call("new_plan_at", backfill, state, analysis, kind, OBSERVED, "17")
 
     assert order(planned(descending)) == "descending"
     options["backfill_order"] = "descending"

@@ -14,7 +14,7 @@ COLUMNS = [{"name": n, "type": t} for n, t in (("k", "bigint"), ("x", "string"),
 
 
 @pytest.fixture
-def find(macros: Macros, backfill: Any, learned: Any, make_state: Any, make_plan: Any) -> Any:
+def find(macros: Macros, backfill: Any, analysis: Any, make_state: Any, make_plan: Any) -> Any:
     """What find_other_columns says of a query; `plans` are Spark's of it and of the old one."""
 
     def find(
@@ -37,7 +37,7 @@ def find(macros: Macros, backfill: Any, learned: Any, make_state: Any, make_plan
         macros.stub("explain_comparably", explain)
         last = make_plan(epoch=2, query=old, **(committed or {}))
         model = {**backfill, "query": query, "query_hash": "h2"}
-        known = {**learned, "columns": "k: bigint, x: string, shard: int"}
+        known = {**analysis, "columns": "k: bigint, x: string, shard: int"}
         macros.context["asked"] = asked
         return macros.call("find_other_columns", model, make_state(committed=last, **state), known)
 
@@ -229,7 +229,7 @@ def test_the_columns_of_a_plan_are_read_off_its_text(macros: Macros) -> None:
 
 
 @pytest.fixture
-def begin(macros: Macros, backfill: Any, learned: Any, make_state: Any) -> Any:
+def begin(macros: Macros, backfill: Any, analysis: Any, make_state: Any) -> Any:
     def begin(
         columns: Any = COLUMNS[1:2], present: tuple[str, ...] = ("k",), properties: Any = None,
         drops: Any = (), **state: Any,
@@ -240,7 +240,9 @@ def begin(macros: Macros, backfill: Any, learned: Any, make_state: Any) -> Any:
         macros.stub("check_query_at", lambda backfill, observed, *_: observed["altered"])
         made = make_state(**state)
         other = {"fills": columns, "drops": list(drops)}
-        return macros.call("begin_filling", backfill, made, {"version": "17"}, learned, "17", other)
+        return macros.call(
+            "begin_filling", backfill, made, {"version": "17"}, analysis, "17", other
+        )
 
     return begin
 

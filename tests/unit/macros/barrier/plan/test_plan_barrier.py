@@ -167,7 +167,7 @@ def plan_barrier(
     macros: Macros,
     backfill: Any,
     observed: Any,
-    learned: Any,
+    analysis: Any,
     make_state: Callable[..., Any],
     planned: Callable[..., Any],
     stood: dict[str, Any],
@@ -188,7 +188,7 @@ def plan_barrier(
             answers.insert(1, [[json.dumps({"key": key})] for key in duplicates])
         macros.results = list(answers)
         plan = planned(sources=sources) if sources else planned()
-        choice = {"plan": plan, "most_rows": most_rows, "learned": learned, "copy": replica}
+        choice = {"plan": plan, "most_rows": most_rows, "analysis": analysis, "copy": replica}
         arguments = (backfill, make_state(**state), observed, choice, [])
         stood.update(macros.call("plan_barrier", *arguments))
         scripts = [" ".join(statement.sql.split()) for statement in macros.statements]

@@ -52,7 +52,7 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 
 
 @pytest.fixture
-def find(macros: Macros, backfill: Any, learned: Any, make_state: Callable[..., Any]) -> Any:
+def find(macros: Macros, backfill: Any, analysis: Any, make_state: Callable[..., Any]) -> Any:
     """Why the MV is to be rebuilt, or none."""
 
     def find(changes: Any = None, options: Any = None, **state: Any) -> str | None:
@@ -60,9 +60,9 @@ def find(macros: Macros, backfill: Any, learned: Any, make_state: Callable[..., 
         backfill["options"].update(options or {})
         changes = changes or {}
         backfill.update({name: value for name, value in changes.items() if name in backfill})
-        known = {name: value for name, value in changes.items() if name in learned}
+        known = {name: value for name, value in changes.items() if name in analysis}
         assert len(changes) == len(known) + len(changes.keys() & backfill.keys())
-        found = {**learned, **known}
+        found = {**analysis, **known}
         reason = macros.call("find_change", backfill, make_state(**state), found)["rebuild"]
         assert reason is None or isinstance(reason, str)
         return reason
@@ -93,12 +93,12 @@ def test_a_change_rebuilds_the_mv_where_the_user_said_so(
     assert find(changes, {**settings, "on_query_change": "rebuild"}) == reason
 
 
-@pytest.mark.parametrize("broken", ["observe_upstream", "learn_query"])
+@pytest.mark.parametrize("broken", ["observe_upstream", "analyze_query"])
 def test_what_is_wrong_with_the_query_of_today_is_said_before_that_it_changed(
     find: Any, macros: Macros, refused: Any, broken: str
 ) -> None:
     """Nobody should rebuild for a query that is refused then."""
-    for name in ("observe_upstream", "learn_query"):
+    for name in ("observe_upstream", "analyze_query"):
         macros.stub(name, lambda *_: None)
     macros.stub(broken, lambda *_: macros.call("refuse", "it cannot be followed", "Change it"))
     changed = {**OTHER_QUERY, "explained": False}
@@ -126,14 +126,14 @@ APPENDS = {"on_schema_change": "append_new_columns"}
 
 
 def test_new_columns_alone_need_no_rebuild(
-    macros: Macros, backfill: Any, learned: Any, make_state: Any, found: list[Any]
+    macros: Macros, backfill: Any, analysis: Any, make_state: Any, found: list[Any]
 ) -> None:
     columns = {"fills": [{"name": "x", "type": "int"}], "drops": []}
     found.append({"columns": columns, "why": None})
     backfill["options"].update(APPENDS, on_query_change="rebuild")
     model = {**backfill, **OTHER_QUERY}
 
-    change = macros.call("find_change", model, make_state(), learned)
+    change = macros.call("find_change", model, make_state(), analysis)
     assert change == {"rebuild": None, "columns": columns}
 
 
@@ -251,7 +251,7 @@ def test_a_plan_of_another_kind_is_not_what_the_model_is_compared_with(
 
 def test_a_query_that_was_not_explained_is_compared_by_its_text(find: Any, macros: Macros) -> None:
     """A run that has nothing to do explains nothing."""
-    assert find(macros.call("new_learned")) is None
+    assert find(macros.call("new_analysis")) is None
 
 
 def test_an_mv_about_to_be_created_has_nothing_to_differ_from(find: Any) -> None:

@@ -32,13 +32,13 @@ def test_changes_and_a_range_are_bounded_by_no_more_than_two_columns(
 )
 @pytest.mark.parametrize("tells_before", [True, False])
 def test_a_change_may_leave_a_row_as_it_was_where_that_row_is_exact(
-    macros: Macros, backfill: Any, learned: Any, observed: Any, make_state: Any, make_plan: Any,
+    macros: Macros, backfill: Any, analysis: Any, observed: Any, make_state: Any, make_plan: Any,
     asked: bool, plan: Any, state: Any, tells_before: bool,
 ) -> None:  # fmt: skip
     """If the feed has the previous row."""
     events = {"events": "", "tells_before": tells_before}
     macros.answer("upstream_changes", lambda *_: events)
-    known = {**learned, "read_columns": [{"name": "id", "type": "int"}]}
+    known = {**analysis, "read_columns": [{"name": "id", "type": "int"}]}
     arguments = backfill, make_state(**state), observed, known, make_plan(**plan)
 
     changes = macros.call("get_changes", *arguments)

@@ -136,10 +136,10 @@ MERGED = {"upserts": 2, "drops": 1}
 
 @pytest.fixture
 def changes(
-    macros: Macros, backfill: Any, observed: Any, learned: Any, make_state: Any, make_plan: Any
+    macros: Macros, backfill: Any, observed: Any, analysis: Any, make_state: Any, make_plan: Any
 ) -> dict[str, Any]:
     """Those of the upstream's versions 16 to 17."""
-    arguments = (backfill, make_state(), observed, learned, make_plan())
+    arguments = (backfill, make_state(), observed, analysis, make_plan())
     changes: dict[str, Any] = macros.call("get_changes", *arguments)
     return changes
 

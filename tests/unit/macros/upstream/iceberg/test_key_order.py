@@ -25,10 +25,10 @@ def check(macros: Macros, up: Any) -> Callable[..., list[str]]:
 
     def check(*keys: dict[str, str], kind: str = "iceberg", filters: str = "", **more: Any) -> Any:
         backfill = {"upstream": {"kind": kind, "relation": up}, "feed": None, **more}
-        learned = {"key": list(keys), "key_order_checked": False}
+        analysis = {"key": list(keys), "key_order_checked": False}
         macros.results = [[[TAKEN.format(filters)]]] * 2
-        learned = macros.call("check_key_order", backfill, learned)
-        assert macros.call("check_key_order", backfill, learned) == learned  # once in a run
+        analysis = macros.call("check_key_order", backfill, analysis)
+        assert macros.call("check_key_order", backfill, analysis) == analysis  # once in a run
         return [" ".join(statement.sql.split()) for statement in macros.statements]
 
     return check

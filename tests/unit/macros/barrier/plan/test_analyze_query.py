@@ -11,7 +11,7 @@ from support.macros import Macros
 TIME_ZONE = "spark.sql.session.timeZone"
 
 
-# -- learn_time_zone -----------------------------------------------------------------------------
+# -- analyze_time_zone -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("partitions", ["['at']", '["Year","AT"]', "[]", "['atom', 'hat']"])
@@ -26,7 +26,7 @@ TIME_ZONE = "spark.sql.session.timeZone"
     ],
 )
 def test_a_moment_that_partitions_the_upstream_depends_on_the_zone(
-    macros: Macros, backfill: Any, learned: Any, make_state: Any, make_plan: Any,
+    macros: Macros, backfill: Any, analysis: Any, make_state: Any, make_plan: Any,
     partitions: str, anew: bool, version: str | None, query_hash: str, noted: bool, asked: bool,
 ) -> None:  # fmt: skip
     """That costs no statement if the last plan has it."""
@@ -35,10 +35,10 @@ def test_a_moment_that_partitions_the_upstream_depends_on_the_zone(
     state = make_state(upstream_version=version, committed=committed)
     backfill["query_hash"] = "q1"
     macros.results = [[{"id": "u1", "properties": {}, "partitionColumns": partitions}]]
-    known = {**learned, "used_settings": ["other"], "moments": ["until", "at"]}
+    known = {**analysis, "used_settings": ["other"], "moments": ["until", "at"]}
     observed = {"relation": backfill["upstream"]["relation"], "version": "17"}
 
-    known = macros.call("learn_time_zone", backfill, state, observed, known, anew)
+    known = macros.call("analyze_time_zone", backfill, state, observed, known, anew)
     depends = partitions in ("['at']", '["Year","AT"]') if asked else noted
     assert known["used_settings"] == ["other", *([TIME_ZONE] if depends else [])]
     assert len(macros.statements) == asked
@@ -46,14 +46,14 @@ def test_a_moment_that_partitions_the_upstream_depends_on_the_zone(
 
 
 def test_the_zone_is_not_asked_for_where_it_is_known(
-    macros: Macros, backfill: Any, learned: Any, make_state: Any
+    macros: Macros, backfill: Any, analysis: Any, make_state: Any
 ) -> None:
     state = make_state(upstream_version=None)
     observed = {"partitions": "['at']"}
-    known = {**learned, "used_settings": [TIME_ZONE], "moments": ["at"]}
-    assert macros.call("learn_time_zone", backfill, state, observed, known, True) == known
-    known = {**learned, "used_settings": [], "moments": ["at"]}
-    known = macros.call("learn_time_zone", backfill, state, observed, known, False)
+    known = {**analysis, "used_settings": [TIME_ZONE], "moments": ["at"]}
+    assert macros.call("analyze_time_zone", backfill, state, observed, known, True) == known
+    known = {**analysis, "used_settings": [], "moments": ["at"]}
+    known = macros.call("analyze_time_zone", backfill, state, observed, known, False)
     assert known["used_settings"] == [TIME_ZONE]  # what was read of the upstream shows it
     assert macros.statements == []
 
@@ -63,9 +63,9 @@ def test_the_zone_is_not_asked_for_where_it_is_known(
 
 @pytest.mark.parametrize("columns", [None, "k: bigint, shard: int, k: bigint"])
 def test_a_version_that_lacks_columns_of_the_query_is_refused(
-    macros: Macros, backfill: Any, learned: Any, refused: Any, columns: str | None
+    macros: Macros, backfill: Any, analysis: Any, refused: Any, columns: str | None
 ) -> None:
     macros.stub("explain_columns", lambda query, unique_key: columns)
 
     with refused("the columns of lake.up were changed, and its snapshot 17 does not have those "):
-        macros.call("check_query_at", backfill, {"altered": True}, learned, 17)
+        macros.call("check_query_at", backfill, {"altered": True}, analysis, 17)

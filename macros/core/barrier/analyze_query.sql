@@ -4,8 +4,8 @@
       'key': a list of {'name', 'upstream', 'type'},
       'columns': the columns of the query, as text,
       'used_settings': the settings on which the query depends, see find_used_settings, the MV's table, or what the
-        query reads, see learn_time_zone,
-      'moments': the names of the upstream's columns of the type `timestamp` that it reads; none once learn_time_zone has looked at them,
+        query reads, see analyze_time_zone,
+      'moments': the names of the upstream's columns of the type `timestamp` that it reads; none once analyze_time_zone has looked at them,
       'drops_rows': whether it may return none for a row, as far as the run knows,
       'read_columns': those of the upstream that it reads, see find_read_columns; none for any,
       'alias_columns': see find_alias_columns; those that the upstream has at 'version',
@@ -19,7 +19,7 @@
 
     Each macro that finds out more returns another such dict.
 -#}
-{% macro new_learned() %}
+{% macro new_analysis() %}
     {{ return({
         'explained': false, 'key': none, 'columns': none, 'used_settings': [], 'moments': none, 'drops_rows': true, 'read_columns': none,
         'alias_columns': none, 'has_inner_star': false, 'version': none, 'upstream_columns': none, 'feed_columns': none,
@@ -36,11 +36,11 @@
     Arguments:
       version: of the upstream, that is to be read; none if it is not known yet. The table may have got columns since that version, so
         the query is explained over the version.
-      anew (boolean): true if what was found at another version may be wrong by now.
+      `anew` (boolean): true if what was found at another version may be wrong by now.
 -#}
-{% macro learn_query(backfill, learned, version=none, anew=false) %}
-    {%- set is_old = learned.version != version and (anew or learned.alias_columns is not none or learned.has_inner_star) -%}
-    {%- if learned.explained and not is_old -%} {{ return(learned) }} {%- endif -%}
+{% macro analyze_query(backfill, analysis, version=none, anew=false) %}
+    {%- set is_old = analysis.version != version and (anew or analysis.alias_columns is not none or analysis.has_inner_star) -%}
+    {%- if analysis.explained and not is_old -%} {{ return(analysis) }} {%- endif -%}
     {%- set upstream, traits = backfill.upstream.relation, dbt_backfill.upstream_traits(backfill.upstream) -%}
     {%- set is_at_version = version is not none and traits.takes_added_columns and not traits.stages_ranges -%}
     {%- set explained = dbt_backfill.explain_query(
@@ -58,8 +58,8 @@
     {%- endif -%}
     {%- set read = dbt_backfill.find_read_columns(explained, backfill.sql) -%}
     {%- set columns_read = explained.upstream_columns if read is none else read -%}
-    {%- set learned = dict(
-        learned, explained=true, feed_columns=none if is_old else learned.feed_columns,
+    {%- set analysis = dict(
+        analysis, explained=true, feed_columns=none if is_old else analysis.feed_columns,
         key=dbt_backfill.key_lineage(explained, explained.unique_key, backfill.options.upstream_key),
         columns=explained.columns ~ (' of ' ~ star if star else ''), used_settings=used,
         moments=columns_read | selectattr('type', 'equalto', 'timestamp') | map(attribute='name') | list,
@@ -68,14 +68,14 @@
         alias_columns=dbt_backfill.find_alias_columns(explained) if traits.takes_added_columns else none,
         version=version, upstream_columns=dbt_backfill.get_upstream_names(explained) if is_at_version else none,
     ) -%}
-    {%- if backfill.feed and learned.feed_columns is none -%}
-        {%- set learned = dict(learned, feed_columns=dbt_backfill.get_feed_columns(backfill.feed)) -%}
+    {%- if backfill.feed and analysis.feed_columns is none -%}
+        {%- set analysis = dict(analysis, feed_columns=dbt_backfill.get_feed_columns(backfill.feed)) -%}
     {%- endif -%}
     {#- The contract is of today's query, and not of the one by which the MV in use was made. -#}
     {%- if dbt_backfill.get_config().get('contract').enforced and backfill.generation != 'former' -%}
         {%- do get_assert_columns_equivalent(backfill.sql) -%}
     {%- endif -%}
-    {{ return(learned) }}
+    {{ return(analysis) }}
 {% endmacro %}
 
 
@@ -84,9 +84,9 @@
     table is partitioned by one. The tables are asked before anything is read, after a gap, and for another query; else the last plan says
     it: only who replaces the upstream partitions it otherwise.
 -#}
-{% macro learn_time_zone(backfill, state, observed, learned, anew) %}
-    {%- set zone, names = 'spark.sql.session.timeZone', learned.moments -%}
-    {%- if zone in learned.used_settings -%} {{ return(learned) }} {%- endif -%}
+{% macro analyze_time_zone(backfill, state, observed, analysis, anew) %}
+    {%- set zone, names = 'spark.sql.session.timeZone', analysis.moments -%}
+    {%- if zone in analysis.used_settings -%} {{ return(analysis) }} {%- endif -%}
     {%- set depends = [zone] if zone in (state.committed.get('settings') or {}) else [] -%}
     {%- if anew or state.get('upstream_version') is none or state.committed.query_hash != backfill.query_hash -%}
         {%- for table, seen in [(backfill.upstream, observed), (backfill.feed, observed.get('feed'))]
@@ -94,23 +94,23 @@
             {%- if not depends and dbt_backfill.ask(table, 'reads_by_zone')(seen, names) -%} {%- do depends.append(zone) -%} {%- endif -%}
         {%- endfor -%}
     {%- endif -%}
-    {{ return(dict(learned, moments=none, used_settings=learned.used_settings + depends)) }}
+    {{ return(dict(analysis, moments=none, used_settings=analysis.used_settings + depends)) }}
 {% endmacro %}
 
 
 {#-
-    Refuse a key that a table orders otherwise than Spark, so that it skips files with keys of a range. Return `learned`, which records
+    Refuse a key that a table orders otherwise than Spark, so that it skips files with keys of a range. Return `analysis`, which records
     that this was checked.
 
     The tables are asked at the first barrier, before a rebuild and after a gap, once in a run: no column changes its order without one.
 -#}
-{% macro check_key_order(backfill, learned) %}
-    {%- set texts = learned.key | selectattr('type', 'equalto', 'string') | map(attribute='upstream') | list -%}
-    {%- if learned.key_order_checked or not texts -%} {{ return(learned) }} {%- endif -%}
+{% macro check_key_order(backfill, analysis) %}
+    {%- set texts = analysis.key | selectattr('type', 'equalto', 'string') | map(attribute='upstream') | list -%}
+    {%- if analysis.key_order_checked or not texts -%} {{ return(analysis) }} {%- endif -%}
     {%- for followed in [backfill.upstream, backfill.feed] if followed and dbt_backfill.upstream_traits(followed).may_order_texts_otherwise -%}
         {%- do dbt_backfill.ask(followed, 'check_key_order')(followed, texts) -%}
     {%- endfor -%}
-    {{ return(dict(learned, key_order_checked=true)) }}
+    {{ return(dict(analysis, key_order_checked=true)) }}
 {% endmacro %}
 
 
@@ -118,13 +118,13 @@
     Refuse a version over which the query does not run. Iceberg reads a snapshot with the columns that the table had when it was
     written, and an ALTER makes no snapshot.
 -#}
-{% macro check_query_at(backfill, observed, learned, version) %}
+{% macro check_query_at(backfill, observed, analysis, version) %}
     {%- if not observed.get('altered') -%} {{ return(none) }} {%- endif -%}
     {%- set scan = 'select * from ' ~ dbt_backfill.ask(backfill.upstream, 'upstream_read')(backfill.upstream, version) -%}
     {%- set columns = dbt_backfill.explain_columns(
         dbt_backfill.get_query_sql(backfill.query, backfill.upstream.relation, scan), backfill.options.unique_key
     ) -%}
-    {%- if columns is not none and columns.endswith(learned.columns) -%} {{ return(none) }} {%- endif -%}
+    {%- if columns is not none and columns.endswith(analysis.columns) -%} {{ return(none) }} {%- endif -%}
     {%- set upstream = backfill.upstream.relation.render() -%}
     {%- if observed.get('version', version) != version -%}
         {%- do dbt_backfill.refuse(
@@ -151,23 +151,23 @@
     silently.
 
     Arguments:
-      learned (dict): see new_learned; a query that was not explained is compared by its text and options only.
+      analysis (dict): see new_analysis; a query that was not explained is compared by its text and options only.
 -#}
-{% macro find_change(backfill, state, learned) %}
+{% macro find_change(backfill, state, analysis) %}
     {%- if state.get('missing') -%} {{ return({'rebuild': none, 'columns': none}) }} {%- endif -%}
     {%- set options, planned = backfill.options, state.get('planned') -%}
     {%- set is_replaced = planned and dbt_backfill.replaces_mv(planned) -%}
     {%- set last = planned if is_replaced else state.committed -%}
-    {%- set reason = dbt_backfill.find_difference(backfill, state.settings, learned, last) -%}
+    {%- set reason = dbt_backfill.find_difference(backfill, state.settings, analysis, last) -%}
     {%- set alters = options.on_schema_change in ['append_new_columns', 'sync_all_columns'] and not is_replaced -%}
-    {%- set found = dbt_backfill.find_other_columns(backfill, state, learned) if reason and alters else {'columns': none, 'why': none} -%}
+    {%- set found = dbt_backfill.find_other_columns(backfill, state, analysis) if reason and alters else {'columns': none, 'why': none} -%}
     {%- if found.columns or not reason -%} {{ return({'rebuild': none, 'columns': found.columns}) }} {%- endif -%}
     {%- set refuses_all = options.on_query_change == 'fail' -%}
     {%- if refuses_all or options.on_schema_change == 'fail' -%}
         {#- First refuse what is wrong with today's query: nobody should rebuild the MV for a query that is refused then. -#}
-        {%- if not learned.explained -%}
+        {%- if not analysis.explained -%}
             {%- do dbt_backfill.observe_upstream(backfill, state, none) -%}
-            {%- set learned = dbt_backfill.learn_query(backfill, learned) -%}
+            {%- set analysis = dbt_backfill.analyze_query(backfill, analysis) -%}
         {%- endif -%}
         {%- if refuses_all -%}
             {%- set which = 'its' if options.on_schema_change == 'sync_all_columns' else 'new' -%}
@@ -176,9 +176,9 @@
                 reason ~ ' since its last barrier' ~ more,
                 "Undo the change, or rebuild the MV: once with --full-refresh, or always with on_query_change='rebuild'"
             ) -%}
-        {%- elif learned.columns != last.query_columns -%}
+        {%- elif analysis.columns != last.query_columns -%}
             {%- do dbt_backfill.refuse(
-                'the columns of its query changed from (' ~ last.query_columns ~ ') to (' ~ learned.columns ~ ') since its last barrier',
+                'the columns of its query changed from (' ~ last.query_columns ~ ') to (' ~ analysis.columns ~ ') since its last barrier',
                 "Undo the change, rebuild the MV once with --full-refresh, or remove on_schema_change='fail'"
             ) -%}
         {%- endif -%}
@@ -191,7 +191,7 @@
     Return how the model differs from the one of a plan, `last`; none if it means the same. The number of vnodes and the order of the
     backfill do not change the rows: the MV keeps those that it has, see report_kept_shape.
 -#}
-{% macro find_difference(backfill, settings, learned, last) %}
+{% macro find_difference(backfill, settings, analysis, last) %}
     {%- set changed, options = dbt_backfill.find_changed_setting(last, settings), backfill.options -%}
     {%- set upstream, names = dbt_backfill.get_source(last).relation, last.key | map(attribute='name') | list -%}
     {%- if upstream | replace('`', '') != backfill.upstream.relation.render() | replace('`', '') -%}
@@ -202,20 +202,20 @@
         {{ return('unique_key changed from ' ~ names | join(', ') ~ ' to ' ~ options.unique_key | join(', ')) }}
     {%- elif changed -%}
         {{ return(changed.words ~ ' changed from ' ~ changed.was ~ ' to ' ~ changed.is) }}
-    {%- elif not learned.explained -%}
+    {%- elif not analysis.explained -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- for column in learned.key -%}
+    {%- for column in analysis.key -%}
         {%- if column.type != last.key[loop.index0].type -%}
             {{ return('the type of ' ~ column.upstream ~ ' changed from ' ~ last.key[loop.index0].type ~ ' to ' ~ column.type) }}
         {%- endif -%}
     {%- endfor -%}
-    {%- if learned.key | map(attribute='name') | list != names -%}
-        {{ return('unique_key changed from ' ~ names | join(', ') ~ ' to ' ~ learned.key | map(attribute='name') | join(', ')) }}
-    {%- elif learned.key | map(attribute='upstream') | list != last.key | map(attribute='upstream') | list -%}
+    {%- if analysis.key | map(attribute='name') | list != names -%}
+        {{ return('unique_key changed from ' ~ names | join(', ') ~ ' to ' ~ analysis.key | map(attribute='name') | join(', ')) }}
+    {%- elif analysis.key | map(attribute='upstream') | list != last.key | map(attribute='upstream') | list -%}
         {{ return('the columns of the upstream that unique_key carries changed') }}
-    {%- elif learned.columns != last.query_columns -%}
-        {{ return('the columns of its query changed from (' ~ last.query_columns ~ ') to (' ~ learned.columns ~ ')') }}
+    {%- elif analysis.columns != last.query_columns -%}
+        {{ return('the columns of its query changed from (' ~ last.query_columns ~ ') to (' ~ analysis.columns ~ ')') }}
     {%- endif -%}
     {{ return(none) }}
 {% endmacro %}
