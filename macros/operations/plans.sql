@@ -29,7 +29,7 @@
     {%- do dbt_backfill.run_abandon(operated, given_up) -%}
     {%- do log(
         operated.name ~ ': the plan of its barrier ' ~ plan.epoch ~ ' (' ~ plan.kind ~ ', planned at ' ~ plan.planned_at
-            ~ ') is given up. The next dbt run puts right what it could touch, and goes on', info=true
+            ~ ') is given up. The next dbt run repairs what it could touch, and goes on', info=true
     ) -%}
 {% endmacro %}
 

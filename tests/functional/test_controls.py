@@ -55,7 +55,7 @@ def test_controls_act_on_a_run_that_loops_and_survive_it(project: Project) -> No
     line, pause = setting(project, "pause_backfill", by="bob")
     assert re.fullmatch(rf"mv: paused by bob {SINCE}; changes are still merged", line)
     line, _ = setting(project, "resume_backfill")
-    assert line == "mv: its config rules, with backfill_rate_limit 10"
+    assert line == "mv: its config applies, with backfill_rate_limit 10"
     line, throttle = setting(project, "throttle_backfill", rows=35, by="it's me")
     assert re.fullmatch(rf"mv: throttled to 35 rows by it's me {SINCE}", line)
 
@@ -87,7 +87,7 @@ def test_controls_act_on_a_run_that_loops_and_survive_it(project: Project) -> No
     run = project.run()
     assert re.fullmatch(rf"BARRIER 6 \(47.5 %\) · {throttled}", run.message("mv"))
     line, _ = setting(project, "throttle_backfill", rows="default")
-    assert line == "mv: its config rules, with backfill_rate_limit 10"
+    assert line == "mv: its config applies, with backfill_rate_limit 10"
     assert project.run().message("mv") == "BARRIER 7 (52.5 %)"
 
     dropped = project.operation("drop_backfill", model="mv").output

@@ -39,7 +39,7 @@ def test_a_plan_is_given_up_and_what_is_on_its_way_is_stopped(
     assert len(macros.statements) == 2
     assert macros.logged == [
         "mv: the plan of its barrier 3 (advance, planned at noon) is given up. The next dbt run "
-        "puts right what it could touch, and goes on"
+        "repairs what it could touch, and goes on"
     ]
 
 

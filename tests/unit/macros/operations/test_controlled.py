@@ -106,10 +106,10 @@ def test_what_is_set_already_is_only_told(macros: Macros, operate: Operate) -> N
     paused = {"value": "0", **BY_BOB}
 
     assert operate("resume_backfill", model="mv") == [
-        "mv: its config rules, with backfill_rate_limit 500"
+        "mv: its config applies, with backfill_rate_limit 500"
     ]
     assert operate("throttle_backfill", model="other", rows="default") == [
-        "other: its config rules, with no backfill_rate_limit"
+        "other: its config applies, with no backfill_rate_limit"
     ]
     assert operate("pause_backfill", before=paused, model="mv") == [
         f"mv: paused by bob since {SINCE}; changes are still merged"
@@ -119,7 +119,7 @@ def test_what_is_set_already_is_only_told(macros: Macros, operate: Operate) -> N
 
 def test_what_rules_after_a_pause_is_told(operate: Operate) -> None:
     paused, throttled = {"value": "0", **BY_BOB}, {"value": "70", **BY_BOB}
-    lifted = ["mv: its config rules, with backfill_rate_limit 500"]
+    lifted = ["mv: its config applies, with backfill_rate_limit 500"]
 
     assert operate("resume_backfill", before=paused, model="mv") == lifted
     assert operate("throttle_backfill", before=paused, model="mv", rows="default") == lifted
