@@ -57,7 +57,7 @@
     Arguments:
       model (string): the model's name, or `package.name`; of one with versions `name.v2`.
       source (string): the MV to copy, with its schema; or only a schema, for the MV of the same name there.
-      replace (boolean): true if a clone without a state that has its name may be dropped before.
+      replace (boolean): whether a clone without a state that has the MV's name may be dropped before.
 -#}
 {% macro clone_backfill(model=none, source=none, replace=false) %}
     {%- set node = dbt_backfill.find_backfilled_mv(model, 'clone_backfill') -%}

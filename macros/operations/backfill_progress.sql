@@ -182,7 +182,7 @@
         ) -%}
     {%- endfor -%}
     {%- set is_asked = lags | rejectattr('since', 'none') | list -%}
-    {%- set seconds = dbt_backfill.run_json('read the lags', 'select to_json(array(' ~ ages | join(', ') ~ '))')[0] if is_asked else [] -%}
+    {%- set seconds = dbt_backfill.run_json('compute the lags', 'select to_json(array(' ~ ages | join(', ') ~ '))')[0] if is_asked else [] -%}
     {%- for row in rows -%}
         {%- do behind.append(dict(row, behind=lags[loop.index0].versions, behind_seconds=seconds[loop.index0] if seconds else none)) -%}
     {%- endfor -%}
@@ -191,8 +191,8 @@
 
 
 {#-
-    Return what the question upstream_lag does; none if the table is gone or is another one, if nothing was read yet, and of a table without
-    versions of its own, of which it is not known how many are ahead.
+    Return what the question upstream_lag does; none if the table is gone or is another one, if nothing was read yet, and for a table without
+    versions of its own, because it is not known how many versions are ahead.
 -#}
 {% macro _find_lag(source) %}
     {%- if not source or source.get('version') is none -%} {{ return(none) }} {%- endif -%}
@@ -230,7 +230,7 @@
         {%- elif not row.backfill_finished and row.get('rate_limit') == 0 -%}
             {%- do notes.append('paused by its config: backfill_rate_limit is 0') -%}
         {%- endif -%}
-        {%- if row.sweeping -%} {%- do notes.append('sweeps: its previous rows are compared with the query') -%} {%- endif -%}
+        {%- if row.sweeping -%} {%- do notes.append('sweeps: its earlier rows are compared with the query') -%} {%- endif -%}
         {%- if row.get('filling') -%} {%- do notes.append('fills ' ~ row.filling) -%} {%- endif -%}
         {%- if row.get('planned') -%}
             {%- do notes.append(

@@ -43,7 +43,8 @@
 
 
 {#-
-    Lift what pause_backfill has set: the config applies again. A throttle that was set before the pause stays lifted; one that is set now stays.
+    Lift what pause_backfill has set: the config applies again. A throttle from before the pause does not apply again; a throttle that is
+    set now stays.
 
     Usage:
       dbt run-operation resume_backfill --args '{model: my_mv}'
@@ -123,7 +124,8 @@
         {%- endif -%}
         {%- set ruling = dbt_backfill.get_ruling_allowance(limit, control) -%}
         {%- if ruling.ruled_by == 'config' -%}
-            {%- set words = 'its config applies, with ' ~ ('no backfill_rate_limit' if limit is none else 'backfill_rate_limit {:,}'.format(limit)) -%}
+            {%- set words = 'its config applies, with '
+                ~ ('no backfill_rate_limit' if limit is none else 'backfill_rate_limit {:,}'.format(limit)) -%}
         {%- else -%}
             {%- set words = dbt_backfill.get_ruling_text(ruling) ~ ('; changes are still merged' if ruling.rows == 0 else '') -%}
         {%- endif -%}
@@ -133,12 +135,12 @@
 
 
 {#-
-    Return a script that sets a rate limit, and returns what is set then. It inserts a row, which conflicts with no barrier. When, and by
-    whom, are literals in it: sent twice, the second row says what the first one does.
+    Return a script that sets a rate limit, and returns what is set then. It inserts a row, which conflicts with no barrier. The time and the
+    user are literals in it: if it is sent twice, both rows say the same.
 
     Arguments:
       setting (dict): {'value', 'by', 'at': microseconds since 1970}.
-      location (string): the LOCATION clause of the table that is made, empty for the catalog's own.
+      location (string): the LOCATION clause of the table, empty for the catalog's own location.
 -#}
 {% macro get_set_control_script(operated, backfill_id, setting, location='') -%}
     {%- set format, text = operated.options.file_format, dbt_backfill.string_literal -%}

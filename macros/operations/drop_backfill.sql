@@ -1,6 +1,6 @@
 {#-
-    Drop an MV and all tables and views beside it, see get_relations, after checking that this package made them. If a drop ends early, the same
-    command drops the rest.
+    Drop an MV and all tables and views beside it, see get_relations, after checking that this package created them. If a drop ends early,
+    the same command drops the rest.
 
     The state is dropped last. As long as it exists without its MV, a run of the model is refused, and the state says which upstream is
     held by a tag.
@@ -13,8 +13,8 @@
 
     Arguments:
       model (string): the model's name, or `package.name`; of one with versions `name.v2`.
-      mv (string): instead of `model`, the table of a model that is gone, with its schema.
-      keep_mv (boolean): drop only what is beside the MV, which is no backfilled_mv any more, or is to be adopted again.
+      mv (string): instead of model: the table of a model that is gone, with its schema.
+      keep_mv (boolean): drop only what is beside the MV, because it is no backfilled_mv any more, or is to be adopted again.
       generation (string): `next` to drop only the one that a full refresh fills beside the MV, which stays as it is.
 -#}
 {% macro drop_backfill(model=none, mv=none, keep_mv=false, generation=none) %}
@@ -65,8 +65,8 @@
 
 
 {#-
-    Return what run_drop needs, after refusing to drop anything beside a table that this package did not make. `dropped`: the tables, as get_relations
-    returned them, and 'name', the model's, or the table's if the model is gone.
+    Return what run_drop needs, after refusing to drop anything beside a table that this package did not create. `dropped`: the tables, as
+    get_relations returned them, and 'name', the model's, or the table's if the model is gone.
 -#}
 {% macro find_tables_of(dropped, keep_mv, owners) %}
     {%- set existing = dbt_backfill.get_existing_relations(dropped, ['mv', 'live'] + dbt_backfill.companion_names()) -%}
@@ -83,8 +83,9 @@
 
 
 {#-
-    Drop the tables of an MV that exist and that this package made, see find_remains, and the tag that holds its upstream. Like dbt-spark,
-    without PURGE, so that the catalog decides on files; copies of rows of the upstream are dropped with their files.
+    Drop the tables of an MV that exist and were created by this package, see find_remains, and the tag that holds its upstream. As in
+    dbt-spark, there is no PURGE, so that the catalog decides on the files. Copies of rows of the upstream are dropped with their
+    files, because nobody needs them.
 -#}
 {% macro run_drop(dropped, existing, remains) %}
     {%- if not remains.ours -%} {%- do log(dropped.name ~ ': there is nothing to drop', info=true) -%} {%- endif -%}
@@ -107,8 +108,8 @@
 
 
 {#-
-    List what models that are gone, or are no backfilled_mv any more, have left: the tables of this package that no enabled
-    backfilled_mv of the project makes, one line per MV, with the command that drops them. It drops nothing.
+    List the orphans: tables that this package created, and that no enabled backfilled_mv of the project makes, because the model is gone or
+    is no backfilled_mv any more. There is one line per MV, with the command that drops its tables. The operation itself drops nothing.
 
     They are found by a state, a history, controls or a live view; an MV without any of these is not found.
 
@@ -203,13 +204,13 @@
 
 
 {#-
-    Return which of the tables of an MV exist, and whose they are: {
-      `ours`: the names, as get_relations has them, of those that this package made; another live view is left out,
-      `foreign`: the name of another one -> why it is not of this MV, as the end of a sentence,
+    Return which of the tables of an MV exist, and which of them this package created: {
+      `ours`: the names of those that it created, as get_relations has them; a live view of another writer is in neither,
+      `foreign`: such a name -> why the table is not created by this package, as the end of a sentence,
       'state': as read_state returned it; none if there is no state that this version reads
     }
 
-    A state of another format counts as made by this package, but nothing of it is read.
+    A state of another format was created by this package too, but nothing of it is read.
 
     Arguments:
       existing (dict): as get_existing_relations returned it.
@@ -224,7 +225,7 @@
         {%- else -%}
             {%- set found = dbt_backfill.read_listed_properties(existing[table], relations[table]) -%}
             {%- do properties.update({table: found}) -%}
-            {#- A history, and controls, outlive their MV, and have no id. -#}
+            {#- A history and controls outlive their MV, so they have no id. -#}
             {%- if 'dbt_backfill.format' in found and ('dbt_backfill.id' in found) == (table in ['mv', 'progress']) -%}
                 {%- do ours.append(table) -%}
             {%- else -%}
@@ -238,8 +239,8 @@
     {%- endif -%}
     {%- if 'mv' in ours and state is not none and state.committed and not owners.get(dbt_backfill.get_table_key(relations.mv)) -%}
         {#-
-            Something else may have replaced an Iceberg MV, which then still has our properties: dbt's `table` materialization, say, of a
-            model that is gone by now. If it has no rows there is nothing to lose, and it counts as the MV, also while a reset has begun.
+            Something else may have replaced an Iceberg MV, which keeps the properties of this package: dbt's `table` materialization, say,
+            of a model that is gone by now. A table without rows counts as the MV, because nothing is lost, also while a reset has begun.
         -#}
         {%- set other = dbt_backfill.read_other_snapshot(
             relations, properties.mv.get('current-snapshot-id'), properties.mv.get('dbt_backfill.reset', ''), dict(state, planned=none)
@@ -265,7 +266,7 @@
 {% endmacro %}
 
 
-{#- Return the tables that this package made as text: `MV, state and history`. -#}
+{#- Return the tables that this package created as text: `MV, state and history`. -#}
 {% macro get_remains_text(remains) %}
     {%- set words = [] -%}
     {%- for table, word in dbt_backfill.table_words().items() if table in remains.ours -%} {%- do words.append(word) -%} {%- endfor -%}

@@ -124,7 +124,7 @@
     {%- if replica -%}
         {%- do lines.append('the ranges are read from ' ~ backfill.replica.render()) -%}
     {%- elif ranges != 1 and dbt_backfill.may_replicate(backfill) -%}
-        {%- set so = ', so ' if ahead.known or ahead.copies else '; a run that goes on with the previous bounds does not know that, so ' -%}
+        {%- set so = ', so ' if ahead.known or ahead.copies else '; a run that goes on with the earlier bounds does not know that, so ' -%}
         {%- do lines.append(
             'replicate is ' ~ options.replicate ~ ': ' ~ (dbt_backfill.get_scans_text(backfill, plan, ahead) ~ so if ahead.scans else '')
                 ~ ('they are copied first, ordered by the key' if ahead.copies else 'the ranges are read from it')

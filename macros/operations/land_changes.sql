@@ -1,6 +1,6 @@
 {#-
-    Land what was committed in PostgreSQL since the last time in the change tables of models: the events of a replication slot
-    go into them, in whole transactions. Only then the slot releases its WAL. If the operation ends in between, the next one goes on
+    Land what was committed in PostgreSQL since the last time: write the events of a replication slot into the change tables of
+    models, whole transactions only, and then release the WAL of the slot. If the operation ends early, the next one goes on
     from there.
 
     Usage:
@@ -10,10 +10,10 @@
       dbt run-operation land_changes --args '{slot: my_slot}'
 
     Arguments:
-      model, models (string, list): those whose change_feed names the slots to land; whoever shares a slot is landed too.
+      model, models (string, list): those whose change_feed names the slots to land; other models of these slots are landed too.
       slot (string): the slot to land. Without any of these: all slots of the project.
       batch_rows (integer): after how many events a commit ends, 100,000 by default; a transaction is never divided.
-      wal_warning_mb (integer): from how much WAL on, that a slot keeps the database from removing, there is a warning; 1024 by default.
+      wal_warning_mb (integer): warn if a slot keeps the database from removing at least so much WAL; 1024 by default.
 -#}
 {% macro land_changes(model=none, models=none, slot=none, batch_rows=100000, wal_warning_mb=1024) -%}
     {%- set given = {'model': model, 'models': models, 'slot': slot, 'batch_rows': batch_rows, 'wal_warning_mb': wal_warning_mb} -%}

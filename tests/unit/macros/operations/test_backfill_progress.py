@@ -191,7 +191,7 @@ def test_what_is_unusual_stands_beneath(printed: Any) -> None:
     )
 
     assert lines[2:5] == [
-        "  sweeps: its previous rows are compared with the query",
+        "  sweeps: its earlier rows are compared with the query",
         "  barrier 5 is planned (advance): a run is at work, or the next one goes on with it",
         "  1 of 4 vnodes have finished",
     ]

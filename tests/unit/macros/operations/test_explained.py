@@ -138,7 +138,7 @@ def test_a_run_that_goes_on_with_bounds_of_before_copies_by_what_was_known_then(
 
     [line] = [line for line in lines() if line.startswith("replicate is auto: ")]
     assert line.endswith(
-        "; a run that goes on with the previous bounds does not know that, so the ranges are read"
+        "; a run that goes on with the earlier bounds does not know that, so the ranges are read"
         " from it"
     )
     void = make_source(role="replica", version=None, definition='{"scans": 9.0}')
