@@ -36,8 +36,8 @@ class Walk:
 
 
 MOST = {
-    "delta": Walk(macros=306, files=46, changes=332, sql=24_400, statements=8),
-    "iceberg": Walk(macros=303, files=48, changes=333, sql=29_600, statements=7),
+    "delta": Walk(macros=240, files=35, changes=260, sql=24_700, statements=8),
+    "iceberg": Walk(macros=240, files=37, changes=260, sql=30_000, statements=7),
 }
 """What there is now, and a little for what the clock decides. The numbers go down."""
 
