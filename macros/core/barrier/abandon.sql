@@ -141,7 +141,7 @@
 
 {#-
     Return what was given up since the last barrier that was executed, as the commit of an abandoned plan records it: {'since': that
-    barrier, 'plans': those that were given up after it, with `plan` the last}. None if a reset is among them, which another one follows,
+    barrier, 'plans': those that were given up after it, the newest (`plan`) first}. None if a reset is among them, which another one follows,
     or if they are too many to be looked at.
 
     Arguments:

@@ -2,7 +2,7 @@
     One barrier from top to bottom. `tests/exactness/protocol.py` is the same as a model, with all kinds, and tested by random histories.
 
       observe   the state, which the run has read once and then takes from each commit, and the upstream: its newest version, and what
-                its feed lists since the committed one (observe_state, observe_upstream)
+                its feed lists since the committed one (observe_state, in observe.sql, and observe_upstream)
       plan      choose_plan chooses a kind and a range. One script stages the changed keys up to the position, checks the keys that are
                 read again, and stores the plan in the progress table, for the epoch after the committed one (plan_barrier). Until then
                 neither the MV nor its state was written, so whatever is refused is refused before. A plan that an earlier run left is
@@ -244,8 +244,8 @@
 
 
 {#-
-    Return the record of a plan's kind. What the steps and the commit do follows from its fields. Reports, and what is true of one kind
-    alone, test `kind` itself. The plan of epoch 0 has the kind `create`, `adopt` or `replace`, which no barrier executes.
+    Return the record of a plan's kind. What the steps and the commit do follows from its fields. Reports, and steps that
+    only one kind has, test `kind` itself. The plan of epoch 0 has the kind `create`, `adopt` or `replace`, which no barrier executes.
 
       follows          true if the barrier brings the MV to a version of the upstream; only such a barrier counts towards
                        `barriers_per_run`

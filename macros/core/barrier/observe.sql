@@ -6,8 +6,8 @@
       'analysis': what it took to know of the query, see new_analysis
     }
 
-    If an earlier run died while it created the tables, the MV is created first. A table that is to become the MV is taken, see
-    find_takeover. Arguments and errors are those of observe_tables.
+    It writes in two cases only: it takes over a table that is to become the MV, see take_over_table, and it creates the MV of an earlier
+    run that died after it had created the state.
 -#}
 {% macro observe_state(backfill, reads_nothing=false) %}
     {%- set found = dbt_backfill.observe_tables(backfill, reads_nothing) -%}
@@ -30,8 +30,8 @@
 
 
 {#-
-    Return what exists of an MV; nothing is written. Any other combination of tables is refused by its name: {
-      'observed': of an MV that goes on, or is about to be created, see observe_state; else none, and it is
+    Return what exists of an MV; nothing is written. Each other combination of tables has its own refusal. {
+      'observed': of an MV that goes on, or is about to be created, see observe_state; for any other one it is absent, and there is
       'takeover': how the table of its name becomes the MV, see find_takeover, with its 'properties'; or
       'left': the state of a first run that died before the MV existed, with
           'missing', what is observed without it, see observe_missing, and 'is_of_another_model', see _is_of_another_model,
@@ -94,7 +94,8 @@
 
 {#-
     Refuse a table where the history, or the controls, of a new MV would be, unless it is one that an earlier MV has left and that the new
-    MV can write to. If tables are looked up by a statement, the first barrier's commit looks at the controls.
+    MV can write to. If a lookup costs a statement, as in another catalog, the first barrier's commit
+    looks at the controls.
 -#}
 {% macro check_leftovers_are_ours(backfill, existing) %}
     {%- if existing.barriers -%}
@@ -143,8 +144,8 @@
 
 
 {#-
-    Return what is observed of an MV whose tables exist, see observe_state. Refuse a state of another MV, a damaged one, a copy, and an MV
-    that something else has replaced. It is to be reset once more (`begun_anew`) if an earlier reset came late: this run finds it so, or
+    Return what is observed of an MV whose tables exist, see observe_state. Refuse a state of another MV, a damaged one, a copy, and an
+    Iceberg MV that something else has replaced. It is to be reset once more (`begun_anew`) if an earlier reset came late: this run finds it so, or
     the last commit did.
 
     Arguments:

@@ -46,7 +46,8 @@
         {%- do dbt_backfill.drop_stages(views) -%}
         {%- if attempt.get('waits') -%} {{ return({'waits': attempt.waits}) }} {%- endif -%}
         {%- do dbt_backfill.refuse(
-            'its barrier ' ~ choice.plan.epoch ~ ' could not be planned, because its upstream was changed or another run wrote meanwhile, four times in a row',
+            'its barrier ' ~ choice.plan.epoch
+                ~ ' could not be planned, because its upstream was changed or another run wrote meanwhile, four times in a row',
             'Nothing is lost; run again to continue'
         ) -%}
     {%- endif -%}
@@ -271,9 +272,9 @@
 
 
 {#-
-    Return the plan with `counted`, see get_plan_json_sql: the numbers of rows that the script counts in `checked`. If the
-    changes and the range both have at most 100,000 rows, they are merged by one statement; a range alone is merged without the clauses for rows that are there, which on
-    Delta is faster for many rows.
+    Return the plan with `counted`, see get_plan_json_sql: the numbers of rows that the script counts in `checked`. If the changes and the
+    range both have at most 100,000 rows, they are merged by one statement. A range alone is merged without the clauses for rows that
+    exist already, which on Delta is faster for many rows.
 
     Arguments:
       staged (boolean): true if the script counts the changes, too, in `merged`.

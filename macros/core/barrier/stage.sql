@@ -1,10 +1,11 @@
 {#-
-    Stage the changes of a plan that another run has made, or an earlier one. While a barrier is planned, the same statements are part of a script, see plan_barrier.
+    Stage the changes of a plan that another run has made, or an earlier one. While a barrier is planned, the same statements are part of
+    a script, see plan_barrier.
 
     What is staged are the keys that changed in (S_k, S_k+1] and have pk <= P_k in their vnode, each with its last state, as a cached
-    temporary view: the feed is expensive to read, and is read more than once. A second view has the query's result for them, as the MERGE reads it: the
-    MV's columns, and `__bf_dropped`, true if the query returns no row of that key any more. (The table `<mv>__staged` is something else,
-    see upstreams/postgres/stage.sql.)
+    temporary view: the feed is expensive to read, and is read more than once. A second view has the query's result for them, as the
+    MERGE reads it: the MV's columns, and `__bf_dropped`, true if the query returns no row of that key any more. (The table
+    `<mv>__staged` is something else, see upstreams/postgres/stage.sql.)
 
     Return {
       'failed': see run_merge; the rest is absent if it is not none,

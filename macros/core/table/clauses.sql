@@ -15,8 +15,8 @@
 
 
 {#-
-    Return the properties that a table gets when it is adopted: those of this package, those that exactness needs, the user's `tblproperties`, and those of
-    the package's defaults that the table does not set itself. Others may read the table, so it keeps its format: Iceberg's version and Delta's
+    Return the properties that a table gets when it is adopted: those of this package, those that exactness needs, the user's
+    `tblproperties`, and those of the package's defaults that the table does not set itself. Others may read the table, so it keeps its format: Iceberg's version and Delta's
     deletion vectors change only where `tblproperties` say so.
 
     Arguments:
@@ -67,7 +67,8 @@
     {%- else -%}
         {%- set properties = {'delta.enableChangeDataFeed': 'true', 'delta.enableDeletionVectors': 'true'} -%}
         {%- do properties.update(dbt_backfill.get_needed_features(column_names, types)) -%}
-        {#- The table is created with its constraints, so that no crash leaves it without. Those of the contract are listed: its owner's stay when these change. -#}
+        {#- The table is created with its constraints, so that no crash leaves it without. Those of the contract are listed: its owner's stay
+            when these change. -#}
         {%- set constraints = dbt_backfill.get_constraints() -%}
         {%- for name, expression in constraints.items() -%} {%- do needed.update({'delta.constraints.' ~ name: expression}) -%} {%- endfor -%}
         {%- if constraints -%} {%- do needed.update({'dbt_backfill.constraints': tojson(constraints.keys() | list)}) -%} {%- endif -%}
