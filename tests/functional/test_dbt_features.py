@@ -308,6 +308,7 @@ def test_a_table_in_a_location_is_rebuilt_where_it_stands(
     )
 
 
+@pytest.mark.core("session-iceberg")
 @pytest.mark.every_profile
 def test_docs_are_persisted_once_and_again_when_they_change(
     project: Project, first: RunResult

@@ -101,7 +101,7 @@ def test_what_a_comment_refers_to_exists() -> None:
 
 KINDS = ("delta_", "iceberg_", "postgres_", "debezium_", "landed_", "declared_")
 
-SIZES = {"macros": 813, "lines": 16_028, "files": 83, "namespaces": 14}
+SIZES = {"macros": 687, "lines": 15_305, "files": 74, "namespaces": 14}
 """What there is now. The numbers go down; a feature that adds to one takes away elsewhere."""
 
 
