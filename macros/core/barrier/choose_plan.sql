@@ -329,7 +329,7 @@
     that. An MV that has no rows yet is only emptied. An MV whose sweep has read nothing yet keeps its previous rows.
 
     Arguments:
-      whole (boolean): true if the changes since the committed version cannot be read, which a repair of a part would need.
+      whole (boolean): true if no part can be repaired alone: the changes cannot be read, or the feed does not list all that changed.
       filling (dict or none): see new_filling; whatever reads the whole prefix again also ends that.
       views (list): the temporary views to drop before a refusal.
 -#}

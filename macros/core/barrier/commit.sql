@@ -33,7 +33,7 @@
         end
     {%- endset -%}
     {%- set sent = namespace(state=none) -%}
-    {#- Again while the plan is still there: it was no run that came between, but an OPTIMIZE of the table, say. -#}
+    {#- On Delta a conflict is no error (get_yielding_sql). If the plan is still there, the conflict was with an OPTIMIZE, say: send it again. -#}
     {%- for _ in range(3) -%}
         {%- if sent.state is none or dbt_backfill.is_executable(sent.state, plan) -%}
             {%- set read = dbt_backfill.run_json('commit the barrier ' ~ plan.epoch, sql, backfill.mv)[0] -%}
