@@ -93,7 +93,7 @@
     )) -%}
     {%- set sql -%}
         begin
-            {{ dbt_backfill.get_guarded_update_sql(
+            {{ dbt_backfill.get_state_statement(
                 backfill,
                 'update ' ~ backfill.progress.render() ~ " set plan_kind = 'abandon', plan = if(vnode = 0, "
                     ~ dbt_backfill.string_literal(given_up) ~ ', null) where epoch = ' ~ (plan.epoch - 1)

@@ -9,11 +9,9 @@
                 executed, word for word, or given up (adopt_plan, in abandon.sql). One that another run stores in the meantime is
                 executed as it is: its version was readable a moment ago. Two runs never execute two plans of one epoch
       steps     the statements that write the MV (run_steps, get_steps): as a rule a MERGE of the changes and one of the range, or one of
-                both if they are small. After the first the MV is Q(S' where pk <= P), after the second Q(S' where
-                pk <= P'); the other way round it would be a mixture of two versions. Each has the fence as a condition of its source,
-                which reads the progress table and fails unless the plan is still the one to execute. Delta and Iceberg fix the version
-                that a statement commits against before they evaluate its source. So a statement that passes its fence either sees no
-                later commit or conflicts with it
+                both if they are small. After the first the MV is Q(S' where pk <= P), after the second Q(S' where pk <= P'). The other
+                way round it would be a mixture of two versions. Each has the fence as a condition of its source, which reads the
+                progress table and fails unless the plan is still the one to execute (get_fence says why that is enough)
       commit    one statement on the progress table, guarded by the epoch and by the plan, so that it does nothing if it is sent twice or
                 comes late (commit_barrier). It is last: it ends the plan, after which every late statement fails at its fence
 
@@ -21,10 +19,10 @@
     left, and are replaced. One that dies after it leaves the plan, and the next run sends the same statements again; each of them changes
     nothing where it has been executed already. So the MV is an exact prefix after each of the statements, and not only after the commit.
 
-    The whole MV is compared, not only what has changed, where choose_reanchor finds nothing less. Its reasons come from find_gap and
-    find_other_names, or from planning, if the changes turn out to be unreadable (find_next_attempt, new_attempt). After a plan that was given
-    up it compares what that could write to (find_touched_ranges). `on_gap` makes it a sweep or a refusal. A table that was adopted, and rows
-    that get new columns (`fill`), are compared window by window.
+    The whole MV is compared, not only what has changed, if choose_reanchor finds nothing less. Its reasons come from find_gap and
+    find_other_names, or from planning, if the changes turn out to be unreadable (find_next_attempt, new_attempt). After a plan that was
+    given up, only what the plan could write to is compared, if no columns are being filled (find_touched_ranges). `on_gap` makes it a
+    sweep or a refusal. A table that was adopted, and rows that get new columns (`fill`), are compared window by window.
 
     Returns {'plan', 'state', 'counts', 'seconds', 'seconds_without_copy': without those of a copy of the upstream, which serves the ranges
     ahead too, 'analysis'}; none if there is nothing to do, and {'waits'} if its feed is not there yet.
@@ -74,8 +72,8 @@
     {#- Commit. -#}
     {%- set counts = {} if done.failed else done.counts -%}
     {%- set ends = last and dbt_backfill.kind_of(plan).follows -%}
-    {%- set seconds_without_copy = (modules.datetime.datetime.now() - started_at).total_seconds() - copied_in -%}
-    {%- set committed = dbt_backfill.commit_barrier(backfill, state, plan, counts, ends, done.views, done.left_at, seconds_without_copy) -%}
+    {%- set seconds_until_commit = (modules.datetime.datetime.now() - started_at).total_seconds() - copied_in -%}
+    {%- set committed = dbt_backfill.commit_barrier(backfill, state, plan, counts, ends, done.views, done.left_at, seconds_until_commit) -%}
 
     {%- set analysis = dbt_backfill.after_commit(backfill, observed, done.analysis, plan, planned.get('result'), holds) -%}
     {%- set seconds = (modules.datetime.datetime.now() - started_at).total_seconds() -%}
@@ -244,8 +242,8 @@
 
 
 {#-
-    Return the record of a plan's kind. What the steps and the commit do follows from its fields. Reports, and steps that
-    only one kind has, test `kind` itself. The plan of epoch 0 has the kind `create`, `adopt` or `replace`, which no barrier executes.
+    Return the record of a plan's kind. What the steps and the commit do follows from its fields. Reports, and steps that only one kind has,
+    test `kind` itself. The plan of epoch 0 has the kind `create`, `adopt` or `replace`, which no barrier executes.
 
       follows          true if the barrier brings the MV to a version of the upstream; only such a barrier counts towards
                        `barriers_per_run`

@@ -2,7 +2,7 @@
     Return what the next barrier is to do, after an observation; none if there is nothing to do: {
       'plan': of the kind `reset`, `swap`, `reanchor`, `sweep`, `fill` or `advance`, as it would be stored, but for the rows that are
         counted before,
-      'most_rows': with how many rows its range holds; absent for any number,
+      'most_rows': it is stored only if its range has at most so many rows; absent for any number,
       'analysis': what the run knows of its query by then
     }
 
@@ -133,7 +133,8 @@
         {%- set followed = dict(
             dbt_backfill.get_source(committed), key=(committed.get('key') or []) | map(attribute='upstream') | list
         ) -%}
-        {#- By the previous key: a model with another one is refused, or rebuilt, and a previous generation may exist because it cannot. -#}
+        {#- Only if the committed plan has the model's key: a model with another one is refused, or rebuilt. Not for the MV in use while a
+            full refresh is made beside it, which may be made because the MV cannot be followed. -#}
         {%- set names = (committed.get('key') or []) | map(attribute='name') | map('lower') | list -%}
         {%- if dbt_backfill.upstream_traits(backfill.upstream).stages_ranges and backfill.get('generation') != 'former'
                 and names == backfill.options.unique_key | map('lower') | list -%}
@@ -223,7 +224,7 @@
 
 
 {#-
-    Return what all plans of a run have in common, for the epoch after `state.epoch`; get_plan_json_sql describes the rest.
+    Return the fields that every plan of a run has, for the epoch after `state.epoch`; get_plan_json_sql describes the rest.
 
     Arguments:
       analysis (dict): of the query, see new_analysis.
@@ -324,9 +325,9 @@
 
 
 {#-
-    Return a plan that repairs the MV without a feed. After plans that were given up, it repairs only what they could touch, if that is
-    known. Otherwise the whole prefix is read again, at once or in slices (a sweep), and its keys are checked again, unless `on_gap` refuses
-    that. An MV that has no rows yet is only emptied. An MV whose sweep has read nothing yet keeps its previous rows.
+    Return a plan that repairs the MV without a feed: a re-anchor, a sweep or a reset. After plans that were given up, it repairs only what
+    they could touch, if that is known. Otherwise the whole prefix is read again, at once or in slices (a sweep), and its keys are checked
+    again, unless `on_gap` refuses that. An MV that has no rows yet is reset. One whose sweep has read nothing yet keeps its previous rows.
 
     Arguments:
       whole (boolean): true if no part can be repaired alone: the changes cannot be read, or the feed does not list all that changed.
@@ -358,7 +359,7 @@
         {#- The old position is recorded as the beginning of its range, where the state stays if it is given up; it has no end. -#}
         {{ return(dict(dict(plan, kind='sweep', range_high=none, next_bounds=[], bounds_complete=false), **ended)) }}
     {%- endif -%}
-    {{ return(dict(plan if whole else dict(plan, touched=touched), **ended)) }}
+    {{ return(dict(plan, touched=touched, **ended)) }}
 {% endmacro %}
 
 

@@ -8,7 +8,7 @@
       ends (boolean): whether the run ends with it, so that the history can be written along with it.
       views (list): the temporary views that are of no use after it.
       left_at (string or none): see run_replacement.
-      seconds (number or none): how long it has taken, without a copy of the upstream.
+      seconds (number or none): how long it has taken up to here, without a copy of the upstream.
 -#}
 {% macro commit_barrier(backfill, state, plan, counts={}, ends=false, views=[], left_at=none, seconds=none) %}
     {%- set sql -%}
@@ -116,7 +116,7 @@
             {%- endfor %}
             where {{ dbt_backfill.executable_plan_predicate(plan) }}
         {%- endset -%}
-        {{ dbt_backfill.get_guarded_update_sql(backfill, sql, {'__bf_outcome__': dbt_backfill.literal_expression('outcome', 'string')}) }}
+        {{ dbt_backfill.get_state_statement(backfill, sql, {'__bf_outcome__': dbt_backfill.literal_expression('outcome', 'string')}) }}
     {%- endif -%}
 {%- endmacro %}
 
@@ -244,5 +244,5 @@
         when not matched then insert ({{ new.keys() | join(', ') }}) values ({{ new.values() | join(', ') }})
         when not matched by source and {{ stands }} then delete
     {%- endset -%}
-    {{ dbt_backfill.get_guarded_update_sql(backfill, sql, {'__bf_outcome__': dbt_backfill.literal_expression('outcome', 'string')}) }}
+    {{ dbt_backfill.get_state_statement(backfill, sql, {'__bf_outcome__': dbt_backfill.literal_expression('outcome', 'string')}) }}
 {%- endmacro %}

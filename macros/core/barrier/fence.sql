@@ -29,7 +29,7 @@
             from {{ backfill.progress.render() }}
             where vnode = 0
         ),
-        cast(raise_error('backfilled_mv {{ backfill.mv.identifier }}: its state is gone. Nothing was written.') as boolean)
+        cast(raise_error('backfilled_mv {{ backfill.mv.identifier }}: its state is gone. This statement wrote nothing.') as boolean)
     )
 {%- endmacro %}
 
@@ -51,14 +51,15 @@
 
 
 {#-
-    Return a statement of a script that moves the state, guarded by what it changes: sent again it changes nothing. Of two at once the
-    second fails with a conflict, which on Delta is no error here: the script reads the state after it anyway.
+    Return a statement of a script that moves the state. On Delta a conflict with another run is no error: the script reads the state after
+    it. On Iceberg it fails the script.
 
     Arguments:
+      sql (string): an UPDATE or a MERGE with its own guard, the epoch and the plan in its condition: sent again it changes nothing.
       literals (dict): text in `sql` -> SQL expression of the literal that replaces it, see get_execute_with_literals_sql. Iceberg's UPDATE
         takes no variables.
 -#}
-{% macro get_guarded_update_sql(backfill, sql, literals={}) -%}
+{% macro get_state_statement(backfill, sql, literals={}) -%}
     {%- set update = dbt_backfill.get_execute_with_literals_sql(sql, literals) if literals else sql -%}
     {{ dbt_backfill.get_yielding_sql(update, backfill.options.file_format) }}
 {%- endmacro %}

@@ -94,8 +94,7 @@
 
 {#-
     Refuse a table where the history, or the controls, of a new MV would be, unless it is one that an earlier MV has left and that the new
-    MV can write to. If a lookup costs a statement, as in another catalog, the first barrier's commit
-    looks at the controls.
+    MV can write to. If a lookup costs a statement, as in another catalog, the first barrier's commit looks at the controls.
 -#}
 {% macro check_leftovers_are_ours(backfill, existing) %}
     {%- if existing.barriers -%}

@@ -171,7 +171,7 @@
 {#-
     Return the script of an attempt. Its result: {
       'plan': the one that is stored, absent if the checks failed,
-      'lost': true if the changes are gone, see get_staging_statements; `staged` is then absent, and no plan is made,
+      'lost': true if the changes are gone, see get_staging_statements; no plan is stored then,
       'copy_is_gone': true if a table is, where one of them is a copy; all else is then absent,
       'staged', 'reread': see get_stage, absent if the plan has no changes, or no key that is to be read again,
       'overlaid': see get_copied_source, absent if there is none, or the changes are gone,
@@ -329,7 +329,7 @@
             plan = if(vnode = 0, __bf_planned__, null)
         where epoch = {{ plan.epoch - 1 }} and plan_id is null
     {%- endset -%}
-    {{ dbt_backfill.get_guarded_update_sql(
+    {{ dbt_backfill.get_state_statement(
         backfill, sql, {'__bf_planned__': dbt_backfill.literal_expression('planned', 'string')}
     ) }}
 {%- endmacro %}

@@ -1,5 +1,6 @@
 {#-
-    Return the options of a model, in the order of the README's table. Reader, check of names, typed config of the adapter and README follow it:
+    Return the options of a model, in the order of the README's table. The reader and the check of names follow it, and tests
+    compare the README and the adapter's typed config with it:
 
       type      'columns', a column or a list of different ones; 'integer'; 'number', above 0; 'boolean'; 'choice'; 'barriers', a number or
                 `all`; 'vnodes', see _parse_vnodes; 'change_feed', see read_change_feed

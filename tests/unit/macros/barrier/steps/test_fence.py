@@ -94,7 +94,9 @@ def test_nothing_passes_without_a_state(
         else macros.call("get_fence", backfill, make_plan())
     )
 
-    assert progress.fence(fence) == ("backfilled_mv mv: its state is gone. Nothing was written.")
+    assert progress.fence(fence) == (
+        "backfilled_mv mv: its state is gone. This statement wrote nothing."
+    )
 
 
 def test_a_fence_reads_one_row(
@@ -140,7 +142,7 @@ def test_the_second_of_two_updates_at_once_is_no_error_where_a_handler_can_tell(
 ) -> None:
     """The state is read after it anyway; Iceberg's conflict has no state of its own."""
     options["file_format"] = file_format
-    sql = macros.call("get_guarded_update_sql", backfill, "update t set a = 1")
+    sql = macros.call("get_state_statement", backfill, "update t set a = 1")
 
     assert ("exit handler for sqlstate '2D521'" in sql) is yields
 
