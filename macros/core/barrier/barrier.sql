@@ -21,8 +21,8 @@
     left, and are replaced. One that dies after it leaves the plan, and the next run sends the same statements again; each of them changes
     nothing where it has been executed already. So the MV is an exact prefix after each of the statements, and not only after the commit.
 
-    The whole MV is compared, not only what has changed, where choose_reanchor finds nothing less. Its reasons come from find_gap and
-    find_other_names, or from planning, if the changes turn out to be unreadable (find_next_attempt, new_attempt). After a plan that was given
+    The whole MV is compared, not only what has changed, where choose_reanchor finds nothing less. Its reasons come from find_gap, or
+    from planning, if the changes turn out to be unreadable (find_next_attempt, new_attempt). After a plan that was given
     up it compares what that could write to (find_touched_ranges). `on_gap` makes it a sweep or a refusal. A table that was adopted, and rows
     that get new columns (`fill`), are compared window by window.
 
