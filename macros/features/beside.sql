@@ -70,8 +70,7 @@
 {% macro get_former_backfill(backfill, state) %}
     {%- set committed = state.committed -%}
     {{ return(dict(
-        backfill, generation='former', query=committed.query, query_hash=committed.query_hash,
-        sql=dbt_backfill.get_query_by_name(committed.query, backfill.upstream.relation),
+        backfill, generation='former', sql=committed.query, query=committed.query, query_hash=committed.query_hash,
         options=dict(
             backfill.options, unique_key=committed.key | map(attribute='name') | list,
             upstream_key=committed.key | map(attribute='upstream') | list, vnode_count=committed.vnode_count,

@@ -8,7 +8,7 @@
 {% macro new_rescale_plan(state, node, vnode_count, low) %}
     {%- set last, kept = state.committed, {} -%}
     {%- for name in [
-        'backfill_id', 'sources', 'upstream_row_count', 'query', 'query_hash', 'query_columns', 'alias_columns', 'key', 'backfill_mode',
+        'backfill_id', 'sources', 'upstream_row_count', 'query', 'query_hash', 'query_columns', 'key', 'backfill_mode',
         'backfill_rate_limit',
     ] -%}
         {%- do kept.update({name: last.get(name)}) -%}

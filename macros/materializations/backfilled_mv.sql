@@ -72,3 +72,25 @@
     {%- endfor -%}
     {{ run_hooks(outside + inside if outside_first else inside + outside) }}
 {% endmacro %}
+
+
+{#-
+    Return the query with the upstream's plain name where dbt, under `--empty` and `--sample`, has put a filtered subquery: nothing is read
+    in such a run, but the query that it creates the tables for is the real one.
+
+    Only dbt's own forms are taken out, each once and the inner one first; a filter of the user's own may be around them.
+-#}
+{% macro get_unsampled_sql(sql, empty, sampled) %}
+    {%- set name = '((?:`[^`]+`|[^\\s()`])+)' -%}
+    {%- if empty -%}
+        {%- set limited = '\\(select \\* from ' ~ name ~ ' where false limit 0\\)(?: _dbt_limit_subq_\\w+)?' -%}
+        {%- set sql = modules.re.sub(limited, '\\1', sql) -%}
+    {%- endif -%}
+    {%- if sampled -%}
+        {%- set time = "'\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\d(?:\\.\\d+)?[+-]\\d\\d:\\d\\d'" -%}
+        {%- set filter = '(?:' ~ name ~ ' >= ' ~ time ~ '(?: and \\2 < ' ~ time ~ ')?|' ~ name ~ ' < ' ~ time ~ ')' -%}
+        {%- set filtered = '\\(select \\* from ' ~ name ~ ' where ' ~ filter ~ '\\)(?: _dbt_et_filter_subq_\\w+)?' -%}
+        {%- set sql = modules.re.sub(filtered, '\\1', sql) -%}
+    {%- endif -%}
+    {{ return(sql) }}
+{% endmacro %}

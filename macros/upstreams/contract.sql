@@ -69,7 +69,7 @@
         of all that they may show: {'plan': with the copy as a source of the role `stage`, 'unclear', 'waits', 'seen'}
       stage_kept(stage)                           whether what was staged for a plan can still be read
       staged_source(upstream, version, stage, keys)    the range source of it at a version, see get_source_read
-      check_query(explained, query)               refuse a query that gives other rows of the table than of its changes
+      check_query(explained)                      refuse a query that gives other rows of the table than of its changes
       check_followed(observed, committed)         refuse a table that cannot be followed any more, in a run that reads no range of it
 -#}
 {% macro ask(upstream, question) %}
@@ -83,8 +83,8 @@
       'enforces_keys': whether the system keeps keys unique and free of nulls, so that nobody looks for them,
       'holds_versions', 'log_in_state', 'may_forget_keys', 'may_read_by_zone', 'may_order_texts_otherwise': which questions it is asked,
       'may_be_cached': whether a catalog may show a version that is not the current one,
-      'takes_added_columns': whether the table may get another column without a gap. A query with a star in an expression is then
-        compared with the columns that it had; and a query that reads an alias of its own with the columns that could hide the alias,
+      'takes_added_columns': whether the table may get another column without a gap. A query is then refused if such a column
+        would change its values: by a star in an expression, or because it reads an alias that the column would hide,
       'copy_format': the file_format of a table that keeps its rows as they are; none if none does,
       'lost_conditions': the conditions of a handler by which Spark says that changes are gone; none where its errors have none
     }

@@ -246,7 +246,7 @@ ROWS = "from __up__ where n > 0"
 OTHERS = {
     "filter": ("select id, n, n + 1 as m from __up__ where n > 1", "other rows, or other values"),
     "value": (f"select id, n * 2 as n, n + 1 as m {ROWS}", "other rows, or other values"),
-    "constant": (f"select id, n, hash(n, 1L) as h, n as m {ROWS}", "other rows, or other values"),
+    "constant": (f"select id, n, hash(n, 1L) as h, n as m {ROWS}", "it does more than add columns"),
     "type": (f"select id, cast(n as bigint) as n, n as m {ROWS}", "another name or type"),
     "gone": (f"select id, n + 1 as m {ROWS}", "it no longer returns n"),
     "renamed": (f"select id, n as number {ROWS}", "it no longer returns n"),

@@ -54,8 +54,8 @@ NOT_ROW_WISE = {
     ),
     "recursive_name": (
         f"with recursive events as (select id from {EVENTS}) select id from events",
-        "WITH RECURSIVE",
-        "not a row-wise query",
+        "Spark cannot run its query",
+        "recursive",
     ),
     "explode": (f"select id, explode(tags) as tag from {EVENTS}", "a generator"),
     "lateral_view": (
@@ -130,8 +130,15 @@ AMBIGUOUS = {
     "schema_or_struct": (
         f"select id, refused_queries.odd.list as l from {source('odd')}",
         "'refused_queries.odd.'",
-        "schema of the upstream and the name of a column",
+        "Give the upstream an alias",
     ),
+    "name_twice": (
+        f"select id, refused_queries.odd as l from {source('odd')} where odd > 0",
+        "`odd` cannot be resolved",
+    ),
+    "star_in_expression": (f"select id, to_json(struct(*)) as j from {ODD}", "a star inside of"),
+    "alias_read": (f"select id, list + 1 as n, n * 2 as m from {ODD}", "reads its alias 'n'"),
+    "text_like_a_call": (f"select id, 'now()' as t from {EVENTS}", "now()", "concat"),
 }
 
 BROKEN = {
@@ -160,9 +167,9 @@ with renamed as (
 )
 select
     event_id,
-    concat('rand() explode( /* ', name, ' */ now()') as text,
+    concat('rand () explode( /* ', name, ' */ ) now ()') as text,
     transform(tags, tag -> upper(tag)) as tags,
-    case when `at` > timestamp'2020-01-01 00:00:00' then 'new' else "old -- now()" end as age
+    case when `at` > timestamp'2020-01-01 00:00:00' then 'new' else "old -- now ()" end as age
 from renamed
 """
 
@@ -175,10 +182,10 @@ ODD_COLUMNS = (
 )
 ODD_NAMES = f"""
 select
-    Id, list, `exists`, rand, now, user, uuid, version, at, refused_queries.odd as number,
+    Id, list, `exists`, rand, now, user, uuid, version, at, o.refused_queries.odd as number,
     refused_queries.list + list as s_list, exists(`exists`, list -> list = 1) as has_one
-from {ODD}
-where list in (7, 8) and refused_queries.odd is distinct from refused_queries.list
+from {ODD} as o
+where list in (7, 8) and o.refused_queries.odd is distinct from refused_queries.list
 """
 ZONED = f"select id, name from {EVENTS} where at > timestamp'2024-01-01 03:00:00'"
 
@@ -274,7 +281,7 @@ def test_a_syntax_error_shows_the_place_and_makes_nothing(project: Project, run:
     message = run.message("syntax_error")
 
     assert "[PARSE_SYNTAX_ERROR]" in message
-    assert "select id,, from refused_queries.events" in message
+    assert "select id,, from `events`" in message
     assert "org.apache.spark" not in message
     assert_made_nothing(project, "syntax_error")
 
@@ -282,7 +289,7 @@ def test_a_syntax_error_shows_the_place_and_makes_nothing(project: Project, run:
 def test_words_in_texts_comments_and_names_do_not_count(project: Project, run: RunResult) -> None:
     assert run["accepted"].status == "success", run.message("accepted")
     assert project.rows("select * from {schema}.accepted") == [
-        (1, "rand() explode( /* a */ now()", ["X", "Y"], "new")
+        (1, "rand () explode( /* a */ ) now ()", ["X", "Y"], "new")
     ]
 
 

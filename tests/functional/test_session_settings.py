@@ -115,6 +115,7 @@ REFUSED = {
     "spark.sql.parser.quotedRegexColumnNames": ON,
     "spark.sql.readSideCharPadding": OFF,
     "spark.sql.legacy.charVarcharAsString": ON,
+    "spark.sql.legacy.ctePrecedencePolicy": ("LEGACY", "at LEGACY", "CORRECTED"),
     "spark.databricks.delta.stalenessLimit": ("1h", "set", "0"),
 }
 
@@ -146,7 +147,6 @@ OTHERS = {
     "spark.sql.caseSensitive": ("true", "false"),
     "spark.sql.json.enableExactStringParsing": ("false", "true"),
     "spark.sql.icu.caseMappings.enabled": ("false", "true"),
-    "spark.sql.legacy.ctePrecedencePolicy": ("LEGACY", "CORRECTED"),
     "spark.sql.legacy.noCharPaddingInPredicate": ("true", "false"),
     "spark.sql.columnNameOfCorruptRecord": ("broken", "_corrupt_record"),
 }

@@ -36,8 +36,8 @@ class Walk:
 
 
 MOST = {
-    "delta": Walk(macros=213, files=33, changes=246, sql=24_700, statements=8),
-    "iceberg": Walk(macros=218, files=35, changes=248, sql=30_000, statements=7),
+    "delta": Walk(macros=200, files=31, changes=222, sql=24_700, statements=8),
+    "iceberg": Walk(macros=206, files=33, changes=228, sql=30_100, statements=7),
 }
 """What there is now, and a little for what the clock decides. The numbers go down."""
 

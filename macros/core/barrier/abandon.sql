@@ -80,17 +80,12 @@
 
 
 {#-
-    Give up a plan that cannot be executed. Its number of vnodes, and the names in its query, become those of the state, which
-    stays. The plan is never overwritten by another: marked as abandoned, it fences the runs that still execute it, and its epoch is
-    committed at the old position as `dirty`. Nothing is marked once another run has committed it. Return the plan as it is then, none
+    Give up a plan that cannot be executed. Its number of vnodes becomes that of the state, which stays. The plan is never overwritten by
+    another: marked as abandoned, it fences the runs that still execute it, and its epoch is committed at the old position as `dirty`. Nothing is marked once another run has committed it. Return the plan as it is then, none
     if another run has gone on.
 -#}
 {% macro mark_abandoned(backfill, state, plan, reason) %}
-    {%- set aliased = state.committed.get('alias_columns') or [] -%}
-    {%- set given_up = tojson(dict(
-        plan, kind='abandon', reason=reason, vnode_count=state.committed.vnode_count,
-        **({'alias_columns': aliased} if aliased != (plan.get('alias_columns') or []) else {})
-    )) -%}
+    {%- set given_up = tojson(dict(plan, kind='abandon', reason=reason, vnode_count=state.committed.vnode_count)) -%}
     {%- set sql -%}
         begin
             {{ dbt_backfill.get_state_statement(

@@ -8,8 +8,7 @@
       'moments': the names of the upstream's columns of the type `timestamp` that it reads; none once analyze_time_zone has looked at them,
       'drops_rows': whether it may return none for a row, as far as the run knows,
       'read_columns': those of the upstream that it reads, see find_read_columns; none for any,
-      'alias_columns': see find_alias_columns; those that the upstream has at 'version',
-      'has_inner_star': whether another column of the upstream would go into an expression of it, see columns_of_inner_star,
+      'lacks_columns': whether the upstream may lack one of them at 'version',
       'version': of the upstream, for which the query was explained; none for no certain one,
       'upstream_columns': the names of the upstream's columns at it; none where they are not known, or need not be,
       'feed_columns': see get_feed_columns; none until they are known, or where the upstream's own feed is followed,
@@ -22,16 +21,14 @@
 {% macro new_analysis() %}
     {{ return({
         'explained': false, 'key': none, 'columns': none, 'used_settings': [], 'moments': none, 'drops_rows': true, 'read_columns': none,
-        'alias_columns': none, 'has_inner_star': false, 'version': none, 'upstream_columns': none, 'feed_columns': none,
-        'key_order_checked': false, 'copy_id': none,
+        'lacks_columns': false, 'version': none, 'upstream_columns': none, 'feed_columns': none, 'key_order_checked': false, 'copy_id': none,
     }) }}
 {% endmacro %}
 
 
 {#-
     Analyze the model's query, and refuse one that cannot be followed, also because a change table has not the upstream's columns. That is
-    done once in a run. Only a query whose meaning changes once its upstream has another column is analyzed again for each version, and
-    any other one if the feed does not list all changes.
+    done once in a run, and once more if the feed does not list all changes.
 
     Arguments:
       version: of the upstream, that is to be read; none if it is not known yet. The table may have got columns since that version, so
@@ -39,34 +36,30 @@
       `anew` (boolean): true if what was found at another version may be wrong by now.
 -#}
 {% macro analyze_query(backfill, analysis, version=none, anew=false) %}
-    {%- set is_old = analysis.version != version and (anew or analysis.alias_columns is not none or analysis.has_inner_star) -%}
+    {%- set is_old = anew and analysis.version != version -%}
     {%- if analysis.explained and not is_old -%} {{ return(analysis) }} {%- endif -%}
     {%- set upstream, traits = backfill.upstream.relation, dbt_backfill.upstream_traits(backfill.upstream) -%}
     {%- set is_at_version = version is not none and traits.takes_added_columns and not traits.stages_ranges -%}
     {%- set explained = dbt_backfill.explain_query(
-        backfill.sql, backfill.options.unique_key,
+        backfill.query, upstream, backfill.options.unique_key,
         dbt_backfill.ask(backfill.upstream, 'upstream_read')(backfill.upstream, version) if is_at_version else upstream.render()
     ) -%}
-    {%- do dbt_backfill.check_query(explained, backfill.sql, upstream) -%}
-    {%- do dbt_backfill.check_qualifiers(backfill.sql, upstream, explained.upstream_columns) -%}
-    {%- if traits.stages_ranges -%} {%- do dbt_backfill.ask(backfill.upstream, 'check_query')(explained, backfill.sql) -%} {%- endif -%}
-    {%- set star = dbt_backfill.columns_of_inner_star(explained, backfill.sql) if traits.takes_added_columns else none -%}
+    {%- do dbt_backfill.check_query(explained, backfill.sql, upstream, traits.takes_added_columns) -%}
+    {%- if traits.stages_ranges -%} {%- do dbt_backfill.ask(backfill.upstream, 'check_query')(explained) -%} {%- endif -%}
     {%- set used, zone = dbt_backfill.find_used_settings(explained, backfill.sql), 'spark.sql.session.timeZone' -%}
     {%- set partitions = dbt_backfill.get_partition_columns(backfill, dbt_backfill.parse_columns(explained.columns)) -%}
     {%- if zone not in used and 'timestamp' in partitions | map(attribute='type') -%}
         {%- set used = used + [zone] -%}
     {%- endif -%}
-    {%- set read = dbt_backfill.find_read_columns(explained, backfill.sql) -%}
-    {%- set columns_read = explained.upstream_columns if read is none else read -%}
+    {%- set read = dbt_backfill.find_read_columns(explained) -%}
+    {%- set columns_read = explained.upstream_columns if read.columns is none else read.columns -%}
     {%- set analysis = dict(
         analysis, explained=true, feed_columns=none if is_old else analysis.feed_columns,
         key=dbt_backfill.key_lineage(explained, explained.unique_key, backfill.options.upstream_key),
-        columns=explained.columns ~ (' of ' ~ star if star else ''), used_settings=used,
+        columns=explained.columns, used_settings=used,
         moments=columns_read | selectattr('type', 'equalto', 'timestamp') | map(attribute='name') | list,
-        drops_rows=modules.re.search('(?m)^[\\s:]*(?:[+:]- )?Filter ', explained.analyzed | join('\n')) is not none,
-        read_columns=read, has_inner_star=star is not none,
-        alias_columns=dbt_backfill.find_alias_columns(explained) if traits.takes_added_columns else none,
-        version=version, upstream_columns=dbt_backfill.get_upstream_names(explained) if is_at_version else none,
+        drops_rows='- Filter ' in explained.analyzed | join('\n'), read_columns=read.columns, lacks_columns=read.lacks,
+        version=version, upstream_columns=explained.upstream_columns | map(attribute='name') | list if is_at_version else none,
     ) -%}
     {%- if backfill.feed and analysis.feed_columns is none -%}
         {%- set analysis = dict(analysis, feed_columns=dbt_backfill.get_feed_columns(backfill.feed)) -%}
@@ -121,10 +114,10 @@
 {% macro check_query_at(backfill, observed, analysis, version) %}
     {%- if not observed.get('altered') -%} {{ return(none) }} {%- endif -%}
     {%- set scan = 'select * from ' ~ dbt_backfill.ask(backfill.upstream, 'upstream_read')(backfill.upstream, version) -%}
-    {%- set columns = dbt_backfill.explain_columns(
-        dbt_backfill.get_query_sql(backfill.query, backfill.upstream.relation, scan), backfill.options.unique_key
-    ) -%}
-    {%- if columns is not none and columns.endswith(analysis.columns) -%} {{ return(none) }} {%- endif -%}
+    {%- set found = dbt_backfill.explain_comparably(backfill, backfill.query, scan=scan) -%}
+    {#- With an alias of the name of a column that it lacks a query would run, and mean another thing. -#}
+    {%- set lacks = analysis.lacks_columns and analysis.version == version -%}
+    {%- if found is not none and found.columns == analysis.columns and not lacks -%} {{ return(none) }} {%- endif -%}
     {%- set upstream = backfill.upstream.relation.render() -%}
     {%- if observed.get('version', version) != version -%}
         {%- do dbt_backfill.refuse(

@@ -19,10 +19,10 @@
     left, and are replaced. One that dies after it leaves the plan, and the next run sends the same statements again; each of them changes
     nothing where it has been executed already. So the MV is an exact prefix after each of the statements, and not only after the commit.
 
-    The whole MV is compared, not only what has changed, if choose_reanchor finds nothing less. Its reasons come from find_gap and
-    find_other_names, or from planning, if the changes turn out to be unreadable (find_next_attempt, new_attempt). After a plan that was
-    given up, only what the plan could write to is compared, if no columns are being filled (find_touched_ranges). `on_gap` makes it a
-    sweep or a refusal. A table that was adopted, and rows that get new columns (`fill`), are compared window by window.
+    The whole MV is compared, not only what has changed, if choose_reanchor finds nothing less. Its reasons come from find_gap, or from
+    planning, if the changes turn out to be unreadable (find_next_attempt, new_attempt). After a plan that was given up, only what the plan
+    could write to is compared, if no columns are being filled (find_touched_ranges). `on_gap` makes it a sweep or a refusal. A table that
+    was adopted, and rows that get new columns (`fill`), are compared window by window.
 
     Returns {'plan', 'state', 'counts', 'seconds', 'seconds_without_copy': without those of a copy of the upstream, which serves the ranges
     ahead too, 'analysis'}; none if there is nothing to do, and {'waits'} if its feed is not there yet.

@@ -52,18 +52,13 @@
     {%- if change.columns -%}
         {%- set filling = dbt_backfill.begin_filling(backfill, state, observed, analysis, version, change.columns) -%}
     {%- endif -%}
-    {%- set is_read = state.get('upstream_version') is not none -%}
-    {%- set had, has = state.committed.get('alias_columns') or [], analysis.alias_columns or [] -%}
-    {%- set other_names = dbt_backfill.find_other_names(had, has) if is_read and has != had else none -%}
-    {%- set gap = gap or other_names -%}
-    {%- if gap or not is_read -%}
+    {%- if gap or state.get('upstream_version') is none -%}
         {%- set analysis = dbt_backfill.check_key_order(backfill, analysis) -%}
         {%- do dbt_backfill.check_query_at(backfill, observed, analysis, version) -%}
     {%- endif -%}
     {%- if gap or filling and not started -%}
         {%- set plan = dbt_backfill.choose_reanchor(
-            backfill, state, observed, analysis, gap or 'its query returns other columns', started, whole=other_names is not none,
-            filling=filling
+            backfill, state, observed, analysis, gap or 'its query returns other columns', started, filling=filling
         ) -%}
         {%- set ranged = {'plan': plan} -%}
     {%- elif filling and filling.columns -%}
@@ -180,24 +175,6 @@
 {% endmacro %}
 
 
-{#-
-    Return why a name in the query means another thing than at the last barrier, although the query is the same; none if none does. No
-    feed lists what that changes.
-
-    Arguments:
-      had, has (lists): the names of its aliases that are also columns of the upstream, at the last barrier and now.
--#}
-{% macro find_other_names(had, has) %}
-    {%- for name in has if name not in had -%}
-        {{ return("the upstream has got the column '" ~ name ~ "', which its query reads instead of its alias of that name") }}
-    {%- endfor -%}
-    {%- for name in had if name not in has -%}
-        {{ return("its query no longer reads the upstream's column '" ~ name ~ "' instead of its alias of that name") }}
-    {%- endfor -%}
-    {{ return(none) }}
-{% endmacro %}
-
-
 {#- Return a plan that reads the upstream at a version, with the position unmoved so far. -#}
 {% macro new_plan_at(backfill, state, analysis, kind, upstream, version, reason=none) %}
     {%- set plan = dbt_backfill.new_plan(backfill, state, analysis, kind, reason) -%}
@@ -240,7 +217,7 @@
             'role': 'upstream', 'relation': backfill.upstream.relation.render(), 'kind': backfill.upstream.kind, 'version': none,
         }],
         'query': backfill.query, 'query_hash': backfill.query_hash,
-        'query_columns': analysis.columns, 'alias_columns': analysis.alias_columns,
+        'query_columns': analysis.columns,
         'settings': dbt_backfill.get_result_settings(state.settings, analysis.used_settings),
         'key': dbt_backfill.with_order(dbt_backfill.keep_positions(analysis.key, state.committed), order),
         'vnode_count': state.committed.get('vnode_count') or backfill.options.vnode_count,
@@ -381,7 +358,7 @@
 -#}
 {% macro new_swap_plan(backfill, state, analysis, next, reason) %}
     {%- set filled, taken = next.state.committed, {} -%}
-    {%- for name in ['sources', 'query', 'query_hash', 'query_columns', 'alias_columns', 'vnode_count', 'backfill_mode', 'upstream_row_count'] -%}
+    {%- for name in ['sources', 'query', 'query_hash', 'query_columns', 'vnode_count', 'backfill_mode', 'upstream_row_count'] -%}
         {%- do taken.update({name: filled.get(name)}) -%}
     {%- endfor -%}
     {{ return(dict(

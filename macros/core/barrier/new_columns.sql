@@ -30,13 +30,11 @@
     {%- set had = dbt_backfill._without_names(dbt_backfill.parse_columns(last.query_columns), filling) -%}
     {%- set columns = dbt_backfill.get_mv_columns(backfill, backfill.query, backfill.upstream.relation.render()) -%}
     {%- set gone = dbt_backfill._without_names(had + filling, columns) -%}
-    {#- Some texts of a type have quotes, others have not. After the type of the last column the columns of a star may follow, see
-        columns_of_inner_star: these are no part of the type. -#}
-    {%- for before in filling + (had if syncs else []) -%}
-        {%- for column in columns if ' of ' not in before.type
-                and column.name | lower == before.name | lower and column.type | replace('`', '') != before.type | replace('`', '') -%}
-            {%- do retyped.append(column) -%}
-        {%- endfor -%}
+    {#- Some texts of a type have quotes, others have not. -#}
+    {%- set types = dbt_backfill.types_by_name(filling + (had if syncs else [])) -%}
+    {%- for column in columns -%}
+        {%- set before = types.get(column.name | lower, column.type) -%}
+        {%- if column.type | replace('`', '') != before | replace('`', '') -%} {%- do retyped.append(column) -%} {%- endif -%}
     {%- endfor -%}
     {%- set kept = dbt_backfill._without_names(had, gone + retyped) -%}
     {%- set others = dbt_backfill._without_names(columns, kept) -%}
@@ -50,8 +48,8 @@
     {%- elif not gone + others -%}
         {%- set why = 'it returns no new column' -%}
     {%- else -%}
-        {%- set compared = 'words' if gone and not others else none if filling + gone + retyped else 'constants' -%}
-        {%- set why = dbt_backfill._find_other_meaning(backfill, last, kept, compared) -%}
+        {%- set left_out = 'new' if gone and not others else none if filling + gone + retyped else 'old' -%}
+        {%- set why = dbt_backfill._find_other_meaning(backfill, last, kept, left_out) -%}
     {%- endif -%}
     {%- set other = {'fills': fills.columns, 'drops': gone | map(attribute='name') | list} -%}
     {{ return({'columns': none if why else other, 'why': why}) }}
@@ -62,14 +60,13 @@
     Return how the model's query gives the columns `kept` otherwise than the query of a plan; none if it does not.
 
     Queries with the same plan may not mean the same: a plan prints a constant without its quotes and type, and a cast of one not at
-    all. So the texts are compared too.
+    all. So the texts are compared too, unless columns come and go at once, or have other types: then ranges are read that find it.
 
     Arguments:
-      compared (string or none): `constants`, if only new columns come: each constant of the old query has to be in the new one. If two
-        constants were printed alike after all, the ranges of the fill find what differs. None, if a constant may be of a column that
-        differs. `words`, if columns only go, so that no range is read: the new query has to be the old one with words left out.
+      left_out (string or none): `old`, if only new columns come: the old query has to be the new one with words left out. `new`, if columns
+        only go: the new query has to be the old one with words left out.
 -#}
-{% macro _find_other_meaning(backfill, plan, kept, compared) %}
+{% macro _find_other_meaning(backfill, plan, kept, left_out) %}
     {%- set names, texts, other_values = kept | map(attribute='name') | list, [],
         'it returns other rows, or other values in the columns that it had' -%}
     {%- for column in kept -%} {%- do texts.append(column.name ~ ': ' ~ column.type) -%} {%- endfor -%}
@@ -78,11 +75,10 @@
         {{ return('it returns a column that it had with another name or type') }}
     {%- elif now != dbt_backfill.explain_comparably(backfill, plan.query, names) -%}
         {{ return(other_values) }}
-    {%- elif compared == 'words' and not dbt_backfill.leaves_words_out(backfill.query, plan.query) -%}
+    {%- elif left_out == 'new' and not dbt_backfill.leaves_words_out(backfill.query, plan.query) -%}
         {{ return('it does more than leave columns out, and no rows would be read to compare what it has') }}
-    {%- elif compared == 'constants' -%}
-        {%- set constants, before = dbt_backfill.get_constants(backfill.query), dbt_backfill.get_constants(plan.query) -%}
-        {%- for constant in before if before.count(constant) > constants.count(constant) -%} {{ return(other_values) }} {%- endfor -%}
+    {%- elif left_out == 'old' and not dbt_backfill.leaves_words_out(plan.query, backfill.query) -%}
+        {{ return('it does more than add columns') }}
     {%- endif -%}
     {{ return(none) }}
 {% endmacro %}

@@ -27,7 +27,7 @@
     {%- do dbt_backfill.check_state_names(relations, options) -%}
     {%- do dbt_backfill.check_options_of_upstream(upstream, feed, options) -%}
     {{ return(dict(
-        relations, options=options, upstream=upstream, feed=feed, sql=sql, query=query, query_hash=dbt_backfill.query_hash(query),
+        relations, options=options, upstream=upstream, feed=feed, sql=sql, query=query, query_hash=local_md5(dbt_backfill.get_words(query) | join(' ')),
         started_at=modules.datetime.datetime.now(), controls_of=none, source=none, partitions=none, generation=none,
     )) }}
 {% endmacro %}

@@ -4,58 +4,59 @@
 
     The analyzed plan is read: in the optimized one `now()` is already a literal, and an unused window is gone. Only the optimized one
     shows a filter that is always false.
+
+    Arguments:
+      explained (dict): see explain_query.
+      may_grow (boolean): whether the upstream may get another column without a gap, see upstream_traits.
 -#}
-{% macro check_query(explained, query, upstream) %}
+{% macro check_query(explained, query, upstream, may_grow) %}
     {%- set instead = "Keep filters and expressions over the upstream's rows here, and put the rest into a model downstream" -%}
     {%- set words = {
-        'Aggregate': 'an aggregate (GROUP BY, HAVING or an aggregate function)', 'Window': 'a window function',
-        'Distinct': 'a DISTINCT', 'Deduplicate': 'a DISTINCT', 'GlobalLimit': 'a LIMIT', 'LocalLimit': 'a LIMIT', 'Offset': 'an OFFSET',
-        'Join': 'a join', 'LateralJoin': 'a lateral join', 'Union': 'a set operation (UNION)',
-        'Intersect': 'a set operation (INTERSECT)', 'Except': 'a set operation (EXCEPT)',
-        'Generate': 'a generator (explode, inline, stack or LATERAL VIEW)', 'Expand': 'grouping sets or an UNPIVOT',
-        'Pivot': 'a PIVOT', 'Sample': 'a TABLESAMPLE', 'View': 'a view', 'Sort': 'an ORDER BY',
+        'Aggregate': 'an aggregate (GROUP BY, HAVING or an aggregate function)', 'Window': 'a window function', 'Distinct': 'a DISTINCT',
+        'Deduplicate': 'a DISTINCT', 'GlobalLimit': 'a LIMIT', 'LocalLimit': 'a LIMIT', 'Offset': 'an OFFSET', 'Join': 'a join',
+        'LateralJoin': 'a lateral join', 'Union': 'a set operation (UNION)', 'Intersect': 'a set operation (INTERSECT)',
+        'Except': 'a set operation (EXCEPT)', 'Generate': 'a generator (explode, inline, stack or LATERAL VIEW)',
+        'Expand': 'grouping sets or an UNPIVOT', 'Pivot': 'a PIVOT', 'Sample': 'a TABLESAMPLE', 'View': 'a view', 'Sort': 'an ORDER BY',
         'RepartitionByExpression': 'a DISTRIBUTE BY', 'UnionLoop': 'a recursive query',
     } -%}
-    {%- set reads = [] -%}
+    {%- set plan, operators = explained.analyzed | join('\n'), [] -%}
+    {%- set passed = ['Relation', 'Project', 'Filter', 'SubqueryAlias', 'WithCTE', 'CTERelationDef', 'CTERelationRef', 'ResolvedHint'] -%}
+    {#- Spark prints the columns that a subquery takes from outside behind it; a column may be called like one. -#}
+    {%- if modules.re.search('(?<![\\w.])(scalar-subquery|exists|list)#\\d+ \\[', plan) -%}
+        {%- do dbt_backfill.refuse('its query has a subquery, so a row of it depends on more than one row', instead) -%}
+    {%- endif -%}
     {%- for line in explained.analyzed -%}
-        {%- set operator = dbt_backfill.plan_operator(line, loop.first) -%}
-        {%- if operator == 'Relation' -%}
-            {%- do reads.append(line) -%}
-        {%- elif operator and operator not in [
-            'Project', 'Filter', 'SubqueryAlias', 'WithCTE', 'CTERelationDef', 'CTERelationRef', 'ResolvedHint',
-        ] -%}
+        {%- set operator = dbt_backfill.plan_operator(line) -%}
+        {#- The first two limits are of get_query_sql. -#}
+        {%- set is_own = line.endswith('Limit 2147483647') and operator not in operators -%}
+        {%- if operator and operator not in passed and not is_own -%}
             {%- do dbt_backfill.refuse(
                 'its query has ' ~ words.get(operator, 'the operator ' ~ operator) ~ ', so it is not a row-wise query', instead
             ) -%}
         {%- endif -%}
-        {#- Spark prints the columns that a subquery takes from outside behind it; a column may be called like one. -#}
-        {%- if modules.re.search('(?<![\\w.])(scalar-subquery|exists|list|lateral-subquery)#\\d+ \\[', line) -%}
-            {%- do dbt_backfill.refuse('its query has a subquery, so a row of it depends on more than one row', instead) -%}
-        {%- endif -%}
+        {%- do operators.append(operator) -%}
     {%- endfor -%}
-    {%- if reads | length != 1 -%}
+    {%- set tables, names = operators.count('Relation'), dbt_backfill.tokens(query, upstream) | map(attribute='kind') | list -%}
+    {%- if tables != 1 -%}
         {%- do dbt_backfill.refuse(
-            'its query reads ' ~ reads | length ~ ' tables', 'Read the upstream ' ~ upstream.render() ~ ' once, and no other table'
+            'its query reads ' ~ tables ~ ' tables', 'Read the upstream ' ~ upstream.render() ~ ' once, and no other table'
+        ) -%}
+    {%- elif names.count('upstream') > 1 -%}
+        {%- do dbt_backfill.refuse(
+            'its query has the name of the upstream ' ~ names.count('upstream') ~ ' times',
+            'Read the upstream once; if one of them is a field of a column ' ~ upstream.schema ~ ', write an alias of the upstream before it'
         ) -%}
     {%- endif -%}
-    {%- set tokens = dbt_backfill.tokens(query) | rejectattr('kind', 'equalto', 'comment') | list -%}
-    {#- RECURSIVE lets a common table expression of the upstream's name read itself, where it is to read the barrier's rows. -#}
-    {%- set code = tokens | selectattr('kind', 'equalto', 'code') | map(attribute='text') | join(' ') -%}
-    {%- if modules.re.search('(?i)\\bwith\\s+recursive\\b', code) -%}
-        {%- do dbt_backfill.refuse(
-            'its query has WITH RECURSIVE, so it is not a row-wise query',
-            'Remove the word RECURSIVE if nothing in it is; else put what is recursive into a model downstream'
-        ) -%}
-    {%- endif -%}
-    {#- A setting in braces has its value already when the query is parsed, so no plan shows it. -#}
-    {%- set setting = modules.re.search('[$][{][^\\s}]+[}]', tokens | map(attribute='text') | join) -%}
-    {%- if setting -%}
-        {%- do dbt_backfill.refuse(
-            'its query has ' ~ setting.group() ~ ', which Spark replaces by a setting of the session that runs it',
-            'Write the value out; in a text, write \\u0024 for the dollar sign'
-        ) -%}
-    {%- endif -%}
-    {%- do dbt_backfill._check_repeatable(explained.analyzed | join('\n'), tokens) -%}
+    {%- do dbt_backfill._check_words(dbt_backfill.get_words(query), may_grow) -%}
+    {%- if may_grow -%} {%- do dbt_backfill._check_aliases(explained.analyzed) -%} {%- endif -%}
+    {#- Spark prints a text without quotes, so one that reads like a call is refused too. A column may be called `now()`. -#}
+    {%- set call = modules.re.search('(?i)(?<![\\w.#])(' ~ dbt_backfill._unrepeatable_functions() | join('|') ~ ')\\((?!\\)#)', plan) -%}
+    {%- set cast = modules.re.search(
+        '(?i)(?:cast|date|timestamp\\w*)\\(\\s*((?:now|today|tomorrow|yesterday)\\b|t?\\d{1,2}:\\d)(?!#)([^(),]*?)\\s*'
+            ~ '(?: as (?:date|timestamp)|\\)|, None\\b)', plan
+    ) -%}
+    {%- if call -%} {%- do dbt_backfill.refuse_unrepeatable(call[1] | lower ~ '()') -%} {%- endif -%}
+    {%- if cast -%} {%- do dbt_backfill.refuse_unrepeatable("'" ~ cast[1] ~ cast[2] ~ "' as a date or time") -%} {%- endif -%}
     {%- if explained.optimized[0].startswith('LocalRelation <empty>') -%}
         {%- do dbt_backfill.refuse('the filter of its query is always false', 'Correct the filter') -%}
     {%- endif -%}
@@ -63,48 +64,66 @@
 
 
 {#-
-    Refuse a query that gives another value when the same row is read again: by a function, or by a text that Spark takes for a time of
-    today.
-
-    Arguments:
-      analyzed (string): the analyzed plan.
-      tokens (list): the query's, without comments.
+    Refuse what no plan shows: a setting in braces and a typed literal such as `date 'today'`, which have their values already, and a star
+    inside of an expression, as in `md5(to_json(struct(*)))`. Such a star is right after a bracket, a comma or a point, and what the
+    innermost bracket holds is no query.
 -#}
-{% macro _check_repeatable(analyzed, tokens) %}
-    {%- set strings, code, found = [], [], [] -%}
-    {%- for token in tokens -%}
-        {#- A text before a bracket is a name, where double quotes are for names. -#}
-        {%- set is_name = token.kind != 'string' or not loop.last and loop.nextitem.text.lstrip().startswith('(') -%}
-        {%- do (code if is_name else strings).append(token.text | lower) -%}
-    {%- endfor -%}
-    {%- set strings, code = strings | join(' '), code | join(' ') -%}
-    {%- for name in dbt_backfill._unrepeatable_functions() -%}
-        {#- A column may be called `now()`. -#}
-        {%- set call = '(?i)(?<![\\w.#])(' ~ name ~ ')' ~ ('(?=\\(|#)' if name == '_metadata' else '\\((?!\\)#)') -%}
-        {%- set match = modules.re.search(call, analyzed) -%}
-        {#- Spark prints a text as it prints a function of that name, so a name that the query has in texts only is let pass. -#}
-        {%- if match and (modules.re.search('\\b' ~ name ~ '\\b', code) or match.group(1) | lower not in strings) -%}
-            {%- do found.append(match.group(1) | lower ~ ('' if name == '_metadata' else '()')) -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {#- 'now' or 'today' as a date or time, or a time alone, as '12:30'. A cast shows in the plan; a typed literal has its value already. -#}
-    {%- set days = '(?:now|today|tomorrow|yesterday)\\b|t?\\d{1,2}:\\d' -%}
-    {%- set is_cast = modules.re.search(
-        '(?i)(?:cast|date|timestamp\\w*)\\(\\s*(?:' ~ days ~ ')(?!#)[^()]*(?: as (?:date|timestamp)|\\)|, None\\b)', analyzed
-    ) -%}
-    {%- for token in tokens if token.text | trim -%}
-        {%- set before = '' if loop.first else loop.previtem.text -%}
-        {%- set day = modules.re.fullmatch('(?is)r?[\'"]\\s*((?:' ~ days ~ ').*?)\\s*[\'"]', token.text) if token.kind == 'string' else none -%}
-        {%- if day and (is_cast or modules.re.search('(?i)\\b(?:date|timestamp(?:_ntz|_ltz)?)\\s*$', before)) -%}
-            {%- do found.append("'" ~ day[1] ~ "' as a date or time") -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {%- if found -%}
+{% macro _check_words(words, may_grow) %}
+    {%- set brackets, setting = ['query'], (words | join).partition('${')[2].partition('}') -%}
+    {%- if setting[1] -%}
+        {%- set setting = '${' ~ setting[0] ~ '}' -%}
         {%- do dbt_backfill.refuse(
-            'its query uses ' ~ found[0] ~ ', which gives another value when the same row is read again',
-            'Take the value from a column of the upstream, or add it in a model downstream of this one'
+            'its query has ' ~ setting ~ ', which Spark replaces by a setting of the session that runs it',
+            'Write the value out; in a text, write \\u0024 for the dollar sign'
         ) -%}
     {%- endif -%}
+    {%- for word in words -%}
+        {%- set next, last = words[loop.index:loop.index + 2] | map('lower') | list + ['', ''], loop.previtem | default('') | lower -%}
+        {%- if word == '(' -%}
+            {%- set is_query = next[0] in ['select', 'with', 'from', 'table', 'values'] and next[1] not in [',', ')'] -%}
+            {%- do brackets.append('query' if is_query else 'expression') -%}
+        {%- elif word == ')' -%}
+            {%- do brackets.pop() -%}
+        {%- elif word == '*' and may_grow and brackets[-1] == 'expression' and last[-1:] in ['(', ',', '.'] -%}
+            {%- do dbt_backfill.refuse(
+                'its query has a star inside of an expression, whose value would change once the upstream has another column',
+                'Write out the columns instead of the star'
+            ) -%}
+        {%- elif word[-1] in ['"', "'"] and last in ['date', 'timestamp', 'timestamp_ntz', 'timestamp_ltz'] -%}
+            {%- set text = word.strip('rR"\' ') -%}
+            {%- if text.lower().startswith(('now', 'today', 'tomorrow', 'yesterday')) or ':' in text.lstrip('tT')[:3] -%}
+                {%- do dbt_backfill.refuse_unrepeatable("'" ~ text ~ "' as a date or time") -%}
+            {%- endif -%}
+        {%- endif -%}
+    {%- endfor -%}
+{% endmacro %}
+
+
+{#-
+    Refuse a query that reads an alias of its own SELECT: once the upstream had a column of that name, Spark would read the column. Spark makes
+    what reads an alias a projection right above that of the alias.
+-#}
+{% macro _check_aliases(analyzed) %}
+    {%- for line in analyzed -%}
+        {%- set above = loop.previtem | default('') -%}
+        {%- set is_split = dbt_backfill.plan_operator(line) == 'Project' and dbt_backfill.plan_operator(above) == 'Project' -%}
+        {%- for name, id in modules.re.findall(' AS ([^#]+)#(\\d+)', line if is_split else '') -%}
+            {%- if '#' ~ id in above -%}
+                {%- do dbt_backfill.refuse(
+                    "its query reads its alias '" ~ name ~ "' in the same SELECT, where a column of that name would be read once the upstream has one",
+                    'Write the expression out where the alias is read'
+                ) -%}
+            {%- endif -%}
+        {%- endfor -%}
+    {%- endfor -%}
+{% endmacro %}
+
+
+{% macro refuse_unrepeatable(what) %}
+    {%- do dbt_backfill.refuse(
+        'its query uses ' ~ what ~ ', which gives another value when the same row is read again',
+        'Take the value from a column of the upstream, or add it in a model downstream of this one; put a text of that form together by concat'
+    ) -%}
 {% endmacro %}
 
 
@@ -113,24 +132,22 @@
     {{ return([
         'rand', 'randn', 'random', 'randstr', 'uniform', 'uuid', 'shuffle', 'monotonically_increasing_id', 'spark_partition_id',
         'input_file_name', 'input_file_block_start', 'input_file_block_length', 'now', 'current_timestamp', 'current_date', 'current_time',
-        'localtimestamp', 'current_timezone', 'current_user', 'session_user', 'user', 'current_database',
-        'current_catalog', 'current_schema', 'version', 'reflect', 'java_method', 'try_reflect', 'variablereference', '_metadata',
-        'aes_encrypt', 'kll_sketch_merge_\\w+',
+        'localtimestamp', 'current_timezone', 'current_user', 'session_user', 'user', 'current_database', 'current_catalog',
+        'current_schema', 'version', 'reflect', 'java_method', 'try_reflect', 'variablereference', 'aes_encrypt', 'kll_sketch_merge_\\w+',
     ]) }}
 {% endmacro %}
 
 
 {#-
-    Return the names of those settings of common_settings_sql on which the query's values may depend. To name one too many costs little: it is
-    recorded, and may then not change.
+    Return the names of those settings of common_settings_sql on which the query's values may depend; rather one too many, which may then not
+    change.
+
+    The analyzed plan shows constants. In it a function that stands for another one hides what that casts; the optimized one shows it.
 -#}
 {% macro find_used_settings(explained, query) %}
-    {%- set analyzed, optimized, used = [], [], [] -%}
-    {%- for line in explained.analyzed if '+- Relation' not in line -%} {%- do analyzed.append(line) -%} {%- endfor -%}
-    {#- A function that stands for another one hides in the analyzed plan what that casts; the optimized one shows it, unless it is constant. -#}
-    {%- for line in explained.optimized if dbt_backfill.plan_operator(line, line == explained.optimized[0]) != 'Relation' -%}
-        {%- do optimized.append(line) -%}
-    {%- endfor -%}
+    {%- set lines, used = explained.optimized[:-1], [] -%}
+    {%- for line in explained.analyzed if dbt_backfill.plan_operator(line) != 'Relation' -%} {%- do lines.append(line) -%} {%- endfor -%}
+    {%- set plans = lines | join('\n') -%}
     {#-
         The time zone. Spark prints it with some of the expressions that use it, as `Some(UTC)`, and not with a comparison with a
         literal, or arithmetic. So any column of a type with a zone counts unless the query only passes it on, and so does whatever makes
@@ -138,17 +155,7 @@
     -#}
     {%- set makes_moments = 'Some\\(|TimestampType|\\btimestamp\\b(?!#)|timestamp\\w*\\(|\\b(extract|date_part|datepart)\\('
         ~ '|\\d-\\d\\d-\\d\\d \\d\\d:\\d\\d' -%}
-    {%- set plan = dbt_backfill.mask_names(explained, query) -%}
-    {%- set items = dbt_backfill.plan_expressions(plan, query) -%}
-    {%- set attributes, moments, read = dbt_backfill.plan_attributes(plan), {}, [] -%}
-    {%- for column in explained.upstream_columns if modules.re.search('\\b(timestamp|variant|unknown)\\b', column.type) -%}
-        {%- for attribute in attributes if attribute.id == column.id -%} {%- do moments.update({column.id: attribute.name}) -%} {%- endfor -%}
-    {%- endfor -%}
-    {%- set moments = dbt_backfill.follow_columns(plan, items, moments) | list -%}
-    {%- for item in items if not dbt_backfill.passed_column(item) -%}
-        {%- do read.extend(modules.re.findall('#(\\d+)', item)) -%}
-    {%- endfor -%}
-    {%- if read | select('in', moments) | list or modules.re.search(makes_moments, (items + optimized) | join('\n')) -%}
+    {%- if modules.re.search(makes_moments, plans) or dbt_backfill._computes_moments(explained) -%}
         {%- do used.append('spark.sql.session.timeZone') -%}
     {%- endif -%}
     {#-
@@ -157,10 +164,40 @@
     -#}
     {%- set functions = 'cast|size|cardinality|element_at|elt|conv|abs|negative|pmod|mod|div|round|bround|ceil|floor|next_day'
         ~ '|parse_url|to_\\w+|make_\\w+|unix_\\w+|gettimestamp|date_\\w+|add_months|months_\\w+' -%}
-    {%- set by_ansi_mode = '(?i)\\b(' ~ functions ~ ')\\(| [-+*/%] |[\\w)]\\[|(?<!\\w)-[a-z_(]' -%}
-    {%- if modules.re.search(by_ansi_mode, (analyzed + optimized) | join('\n')) -%} {%- do used.append('spark.sql.ansi.enabled') -%} {%- endif -%}
+    {%- if modules.re.search('(?i)\\b(' ~ functions ~ ')\\(| [-+*/%] |[\\w)]\\[|(?<!\\w)-[a-z_(]', plans) -%}
+        {%- do used.append('spark.sql.ansi.enabled') -%}
+    {%- endif -%}
     {#- Double quotes: the session says whether they hold a text or a name. -#}
-    {%- set strings = dbt_backfill.tokens(query) | selectattr('kind', 'equalto', 'string') | map(attribute='text') -%}
-    {%- if '"' in strings | map('last') | list -%} {%- do used.append('spark.sql.ansi.doubleQuotedIdentifiers') -%} {%- endif -%}
+    {%- if '"' in dbt_backfill.get_words(query) | map('last') -%} {%- do used.append('spark.sql.ansi.doubleQuotedIdentifiers') -%} {%- endif -%}
     {{ return(used) }}
+{% endmacro %}
+
+
+{#-
+    True if a column of a type with a time zone is in an expression of a query, and not only passed on; rather once too often: also where
+    the entries of the topmost projection cannot be distinguished, or one below it has an expression.
+-#}
+{% macro _computes_moments(explained) %}
+    {%- set types, moments, passed, computed, projections = {}, {}, {}, [], [] -%}
+    {%- for column in explained.upstream_columns -%} {%- do types.update({column.name: column.type}) -%} {%- endfor -%}
+    {%- for id, name in dbt_backfill.get_attributes(explained.optimized[-1]).items() -%}
+        {%- set type = types.get(name, 'variant') | replace('timestamp_ntz', '') -%}
+        {%- if 'timestamp' in type or 'variant' in type -%}
+            {%- do moments.update({id: true}) -%}
+            {%- do passed.update({name ~ '#' ~ id: true}) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- for line in explained.optimized[:-1] if moments -%}
+        {%- set entries = dbt_backfill.split_list(line.split('Project [', 1)[1][:-1]) if 'Project [' in line else [] -%}
+        {%- set names = explained.names if entries and not projections else [] -%}
+        {%- for entry in entries if names -%}
+            {#- A bracket in a text may have cut an entry: then the whole line counts. -#}
+            {%- set is_whole = entries | length == names | length and entry.rpartition('#')[0].endswith(names[loop.index0]) -%}
+            {%- if not is_whole or entry.split(' AS ')[0] not in passed -%} {%- do computed.append(entry if is_whole else line) -%} {%- endif -%}
+        {%- endfor -%}
+        {%- if not entries or projections and ' AS ' in line -%} {%- do computed.append(line) -%} {%- endif -%}
+        {%- if entries -%} {%- do projections.append(line) -%} {%- endif -%}
+    {%- endfor -%}
+    {%- for id in modules.re.findall('#(\\d+)', computed | join(' ')) if id in moments -%} {{ return(true) }} {%- endfor -%}
+    {{ return(false) }}
 {% endmacro %}

@@ -138,6 +138,10 @@
         'spark.sql.parser.quotedRegexColumnNames': dict(on, does='Spark takes a name in backticks for a pattern of names'),
         'spark.sql.readSideCharPadding': dict(off, does='Spark does not pad what it reads of a char(n)'),
         'spark.sql.legacy.charVarcharAsString': dict(on, does='Spark pads neither what it reads of a char(n) nor what that is compared with'),
+        'spark.sql.legacy.ctePrecedencePolicy': {
+            'value': 'legacy', 'is': 'at LEGACY', 'to_do': 'Set it to CORRECTED' ~ for_dbt,
+            'does': 'a common table expression that is called like the upstream may be read without what it does',
+        },
         'spark.sql.storeAssignmentPolicy': {
             'value': 'legacy|strict', 'is': 'at another value than ANSI', 'to_do': 'Set it to ANSI' ~ for_dbt, 'format': 'iceberg',
             'does': 'a MERGE into an Iceberg table may fail on types that are the same',

@@ -20,7 +20,7 @@
       filled_row_count: rows that were read to fill them
       generation: of a swap, {'relation', 'id', 'version'} of the MV that is put in place
       next_bounds, bounds_complete: the ends of the ranges to come, of those that fill while there are any; true if they reach the end
-      query, query_hash, query_columns, alias_columns (see find_alias_columns)
+      query, query_hash, query_columns
       settings: see get_result_settings
       key: a list of {name, upstream, type, position: the progress table's column, order: see is_descending}
       vnode_count, backfill_mode, backfill_rate_limit
@@ -32,7 +32,7 @@
 {% macro get_plan_json_sql(plan) -%}
     {%- set shaped, stored, counted = dict(plan, invocation_id=invocation_id), {}, [] -%}
     {%- for name in ['last_range', 'sweeps', 'at_once', 'bounds_complete'] -%} {%- do shaped.update({name: not not plan.get(name)}) -%} {%- endfor -%}
-    {%- for name in ['drops', 'alias_columns', 'last_fill'] -%} {%- do shaped.update({name: plan.get(name) or none}) -%} {%- endfor -%}
+    {%- for name in ['drops', 'last_fill'] -%} {%- do shaped.update({name: plan.get(name) or none}) -%} {%- endfor -%}
     {%- do shaped.update({'next_bounds': plan.get('next_bounds') or [], 'vnode_row_counts': plan.get('vnode_row_counts') or {}}) -%}
     {#- Of dicts these entries, as texts. A key without an order is ascending. -#}
     {%- set entries = {
@@ -53,7 +53,7 @@
         'epoch', 'plan_id', 'backfill_id', 'kind', 'reason', 'sources', 'upstream_row_count', 'range_low', 'range_high', 'last_range',
         'vnodes', 'vnode_row_counts', 'range_row_count', 'sweeps', 'at_once', 'touched', 'fills', 'drops', 'fill_low', 'fill_high',
         'last_fill', 'filled_row_count', 'generation', 'next_bounds', 'bounds_complete', 'query', 'query_hash', 'query_columns',
-        'alias_columns', 'settings', 'key', 'vnode_count', 'backfill_mode', 'backfill_rate_limit', 'invocation_id',
+        'settings', 'key', 'vnode_count', 'backfill_mode', 'backfill_rate_limit', 'invocation_id',
     ] -%}
         {%- if name not in counts and shaped.get(name) is not none -%} {%- do stored.update({name: shaped[name]}) -%} {%- endif -%}
     {%- endfor -%}

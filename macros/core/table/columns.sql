@@ -43,6 +43,37 @@
 
 
 {#-
+    Return the columns of tables in which a char(n) is: of each table a dict of names in lower case. Such a column has other values than a
+    string, because Spark pads it with blanks. A select returns it as a string, and a Delta table is described with one; the padding is in
+    Spark's plan.
+-#}
+{% macro find_char_columns(relations) %}
+    {%- set selects, found = [], [{}] -%}
+    {%- for relation in relations -%} {%- do selects.append('select 1 from ' ~ relation.render()) -%} {%- endfor -%}
+    {%- set plan = dbt_backfill.run_explain('look for char(n)', selects | join(' union all ')) -%}
+    {%- for line in dbt_backfill.plan_section(plan, 'Analyzed')[1:] -%}
+        {%- if dbt_backfill.plan_operator(line) == 'Relation' -%}
+            {%- do found.append({}) -%}
+        {%- elif 'readSidePadding(' in line -%}
+            {%- for item in dbt_backfill.split_list(line.split('Project [', 1)[1][:-1]) if 'readSidePadding(' in item -%}
+                {%- set lengths = [] -%}
+                {%- for call in item.split('readSidePadding(')[1:] -%} {%- do lengths.append(call.split(')')[0].split(', ') | last) -%} {%- endfor -%}
+                {%- set name = (item.split(' AS ') | last).rsplit('#', 1)[0] -%}
+                {%- do found[-1].update({name | lower: 'char(' ~ lengths | join('), char(') ~ ')'}) -%}
+            {%- endfor -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(found[:-1] + [{}] * (relations | length)) }}
+{% endmacro %}
+
+
+{#- Return a type as it is described, with what find_char_columns has found in it. -#}
+{% macro type_with_char(type, char) %}
+    {{ return(type if not char else char if type == 'string' else type ~ ' of ' ~ char) }}
+{% endmacro %}
+
+
+{#-
     Refuse columns, as get_query_columns returned them, that the MV's format with these properties does not take. It would do so only when the
     state exists already, or at the first row or change.
 -#}

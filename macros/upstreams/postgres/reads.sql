@@ -168,30 +168,42 @@
 
     Spark's analyzed plan has a projection over the table that pads its columns to their length.
 -#}
-{% macro postgres_check_query(explained, query) %}
-    {%- set plan, chars = dbt_backfill.mask_names(explained, query), {} -%}
-    {%- set items, padded = dbt_backfill.plan_expressions(plan, query), 'readSidePadding\\((?:@|\\w+)#(\\d+).*\\) AS (@|\\w+)#(\\d+)$' -%}
-    {#- What a function such as nullif is called with is printed as it was before. -#}
-    {%- for item in items -%}
-        {%- set match = modules.re.search(padded, item) -%}
-        {%- if match -%} {%- do chars.update({match.group(1): match.group(2), match.group(3): match.group(2)}) -%} {%- endif -%}
-    {%- endfor -%}
+{% macro postgres_check_query(explained) %}
+    {%- set name = dbt_backfill.find_compared_char(explained) -%}
+    {%- if name is not none -%}
+        {%- do dbt_backfill.refuse(
+            'its query compares ' ~ name ~ ', which is a char(n) in PostgreSQL, and Spark pads a text with blanks for that in the table and not in its events',
+            'Compare rtrim(' ~ name ~ ') with the text without blanks at its end'
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#-
+    Return the name of such a column that a query does more with than pass it on, or hand it to a function that gives a text or a number;
+    none if there is none. Spark's plan pads the columns to their length, as it reads them or where they are used.
+-#}
+{% macro find_compared_char(explained) %}
+    {%- set padded = 'static_invoke\\(CharVarcharCodegenUtils[.]readSidePadding\\((([^#()]+)#(\\d+)), \\d+\\)\\)' -%}
+    {%- set plan, chars, passed = explained.optimized[:-1] | join('\n'), {}, {} -%}
+    {%- for column, name, id in modules.re.findall(padded, plan) -%} {%- do chars.update({id: name}) -%} {%- do passed.update({column: true}) -%} {%- endfor -%}
     {%- if not chars -%} {{ return(none) }} {%- endif -%}
-    {%- set chars = dbt_backfill.follow_columns(plan, items, chars) -%}
-    {%- set column = '(?:@|\\w+)#\\d+' -%}
-    {#- Their value no longer counts as a `char(n)`. -#}
+    {%- set plan = modules.re.sub(padded, '\\1', plan) -%}
+    {#- What reads a projection is above it. -#}
+    {%- for id, name, new_id in modules.re.findall('#(\\d+) AS ([^#]+)#(\\d+)', plan) | reverse -%}
+        {%- if id in chars -%} {%- do chars.update({new_id: name}) -%} {%- do passed.update({name ~ '#' ~ new_id: true}) -%} {%- endif -%}
+    {%- endfor -%}
+    {#- The value of these no longer counts as a `char(n)`. -#}
     {%- set functions = [
         'rtrim', 'ltrim', 'trim', 'btrim', 'upper', 'lower', 'length', 'substring', 'left', 'right', 'concat', 'cast', 'md5', 'sha1', 'sha2',
-        'coalesce', 'isnull', 'isnotnull', 'rlike',
+        'coalesce', 'isnull', 'isnotnull', 'rlike', 'startswith', 'endswith', 'contains',
     ] -%}
-    {%- set taken = '(?i)(?<!\\w)(?:' ~ functions | join('|') ~ ')\\(' ~ column ~ '|' ~ column ~ ' LIKE ' -%}
-    {%- for item in items if not dbt_backfill.passed_column(item) and not modules.re.search(padded, item) -%}
-        {%- for id in modules.re.findall('#(\\d+)', modules.re.sub(taken, '', item)) if id in chars -%}
-            {%- do dbt_backfill.refuse(
-                'its query compares ' ~ chars[id] ~ ', which is a char(n) in PostgreSQL, and Spark pads a text with blanks for that in the table '
-                    ~ 'and not in its events',
-                'Compare rtrim(' ~ chars[id] ~ ') with the text without blanks at its end'
-            ) -%}
+    {%- set taken = '(?i)(?<!\\w)(?:' ~ functions | join('|') ~ ')\\([^#(), ]+#\\d+|[^#(), ]+#\\d+ LIKE ' -%}
+    {%- for line in plan.split('\n') -%}
+        {%- for entry in (dbt_backfill.split_list(line.split('Project [', 1)[1][:-1]) if 'Project [' in line else [line]) -%}
+            {%- set used = '' if entry.split(' AS ')[0] in passed else modules.re.sub(taken, '', entry) -%}
+            {%- for id in modules.re.findall('#(\\d+)', used) if id in chars -%} {{ return(chars[id]) }} {%- endfor -%}
         {%- endfor -%}
     {%- endfor -%}
+    {{ return(none) }}
 {% endmacro %}

@@ -8,59 +8,61 @@ import pytest
 
 from support.macros import Macros
 
-# Of `select k1, __bf_query.*, (select struct(*) from lake.up where false) as __bf_upstream
-# from (select th as k1, carrier, v from lake.up where v > 3) as __bf_query`.
+# Of the query `select th as k1, carrier, v from lake.up where v > 3` with the key k1.
 EXPLAINED = """\
 == Parsed Logical Plan ==
-'Project ['k1, '__bf_query.*]
-+- 'SubqueryAlias __bf_query
-   +- 'Project ['th AS k1#1134, 'carrier, 'v]
-      +- 'Filter ('v > 3)
-         +- 'UnresolvedRelation [lake, up], [], false
+'Project ['k1 AS __bf_key_1#11, * EXCEPT (__bf_read), 0 AS __bf_end#12, __bf_read.*]
++- 'SubqueryAlias __auto_generated_subquery_name
 
 == Analyzed Logical Plan ==
-k1: timestamp, k1: timestamp, carrier: string, v: bigint, __bf_upstream: \
-struct<th:timestamp,carrier:string,v:bigint,d:date>
-Project [k1#1134, k1#1134, carrier#1143, v#1145L, scalar-subquery#1135 [] AS __bf_upstream#1136]
-:  +- Project [struct(th, th#1152, carrier, carrier#1153) AS struct(th, carrier, v, d)#1157]
-:     +- Filter false
-:        +- SubqueryAlias spark_catalog.lake.up
-:           +- Relation spark_catalog.lake.up[th#1152,carrier#1153,v#1155L,d#1156] parquet
-+- SubqueryAlias __bf_query
-   +- Project [th#1142 AS k1#1134, carrier#1143, v#1145L]
-      +- Filter (v#1145L > cast(3 as bigint))
-         +- SubqueryAlias spark_catalog.lake.up
-            +- Relation spark_catalog.lake.up[th#1142,carrier#1143,v#1145L,d#1146] parquet
+__bf_key_1: timestamp, k1: timestamp, carrier: string, v: bigint, __bf_end: int, \
+th: timestamp, carrier: string, v: bigint, d: date
+Project [k1#34 AS __bf_key_1#11, k1#34, carrier#43, v#45L, 0 AS __bf_end#12, \
+__bf_read#10.th AS th#13, __bf_read#10.carrier AS carrier#14, \
+__bf_read#10.v AS v#15L, __bf_read#10.d AS d#16]
++- SubqueryAlias __auto_generated_subquery_name
+   +- Project [k1#34, carrier#43, v#45L, scalar-subquery#9 [] AS __bf_read#10]
+      :  +- Project [struct(th, th#52, carrier, carrier#53) AS struct(th, carrier, v, d)#57]
+      :     +- Filter false
+      :        +- SubqueryAlias spark_catalog.lake.up
+      :           +- Relation spark_catalog.lake.up[th#52,carrier#53,v#55L,d#56] parquet
+      +- SubqueryAlias __bf_query
+         +- WithCTE
+            :- CTERelationDef 0, false
+            :  +- SubqueryAlias up
+            :     +- GlobalLimit 2147483647
+            :        +- LocalLimit 2147483647
+            :           +- Project [th#42, carrier#43, v#45L, d#46]
+            :              +- SubqueryAlias spark_catalog.lake.up
+            :                 +- Relation spark_catalog.lake.up[th#42,carrier#43,v#45L,d#46] parquet
+            +- Project [th#42 AS k1#34, carrier#43, v#45L]
+               +- Filter (v#45L > cast(3 as bigint))
+                  +- SubqueryAlias up
+                     +- CTERelationRef 0, true, [th#42, carrier#43, v#45L, d#46], false, false
 
 == Optimized Logical Plan ==
-Project [th#1142 AS k1#1134, th#1142 AS k1#1134, carrier#1143, v#1145L, null AS __bf_upstream#1136]
-+- Filter (isnotnull(v#1145L) AND (v#1145L > 3))
-   +- Relation spark_catalog.lake.up[th#1142,carrier#1143,v#1145L,d#1146] parquet
+Project [th#62 AS __bf_key_1#11, th#62 AS k1#34, carrier#63, v#65L, 0 AS __bf_end#12, \
+null AS th#13, null AS carrier#14, null AS v#15L, null AS d#16]
++- Filter (isnotnull(v#65L) AND (v#65L > 3))
+   +- GlobalLimit 2147483647
+      +- LocalLimit 2147483647
+         +- Project [th#62, carrier#63, v#65L]
+            +- Relation spark_catalog.lake.up[th#62,carrier#63,v#65L,d#66] parquet
 
 == Physical Plan ==
-*(1) Project [th#1142 AS k1#1134, th#1142 AS k1#1134, carrier#1143, v#1145L]
-+- *(1) Filter (isnotnull(v#1145L) AND (v#1145L > 3))
-   +- *(1) ColumnarToRow
-      +- FileScan parquet spark_catalog.lake.up[th#1142,carrier#1143,v#1145L] Batched: true
+*(1) Project [th#62 AS __bf_key_1#11, th#62 AS k1#34, carrier#63, v#65L, 0 AS __bf_end#12]
 """
 
 # The same with a column that the query does not have: no optimized plan.
 FAILED = """\
 == Parsed Logical Plan ==
-'Project ['nokey, '__bf_query.*]
-+- 'SubqueryAlias __bf_query
-   +- 'Project [1 AS 1#2]
-      +- OneRowRelation
+'Project ['nokey AS __bf_key_1#11, * EXCEPT (__bf_read), 0 AS __bf_end#12, __bf_read.*]
++- 'SubqueryAlias __auto_generated_subquery_name
 
 == Analyzed Logical Plan ==
 org.apache.spark.sql.AnalysisException: {error} SQLSTATE: 42703; line 1 pos 24;
-'Project ['nokey, '__bf_query.*]
-+- SubqueryAlias __bf_query
-   +- Project [1 AS 1#2]
-      +- OneRowRelation
-
-== Physical Plan ==
-org.apache.spark.sql.AnalysisException: {error} SQLSTATE: 42703; line 1 pos 24;
+'Project ['nokey AS __bf_key_1#11, * EXCEPT (__bf_read), 0 AS __bf_end#12, __bf_read.*]
++- SubqueryAlias __auto_generated_subquery_name
 """
 
 
@@ -81,6 +83,6 @@ def explain(macros: Macros, up: Any) -> Any:
 
     def explain(text: str, unique_key: list[str], query: str = "select th as k1") -> Any:
         macros.results = [[[text]]]
-        return macros.call("explain_query", query, unique_key, up.render())
+        return macros.call("explain_query", query, up, unique_key, up.render())
 
     return explain

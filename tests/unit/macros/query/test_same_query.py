@@ -19,7 +19,7 @@ PLAN = (
 
 
 def plain(macros: Macros, query: str) -> Any:
-    return macros.call("get_plain_text", query)
+    return macros.call("get_words", query)
 
 
 @pytest.mark.parametrize(
@@ -111,5 +111,5 @@ def test_a_query_that_does_not_run_is_another_one(macros: Macros) -> None:
 def test_a_plan_that_spark_shortens_is_asked_for_once_more(macros: Macros) -> None:
     macros.results = [[["id: int, ... 3 more fields"]], [], [["the whole"]]]
 
-    assert macros.call("run_explain", "compare", "explain extended select 1") == "the whole"
+    assert macros.call("run_explain", "compare", "select 1") == "the whole"
     assert "maxToStringFields" in macros.statements[1].sql

@@ -106,6 +106,10 @@ REFUSED = {
         "Spark does not pad what it reads of a char(n). Set it to true for dbt ",
     ),
     "spark.sql.legacy.charVarcharAsString": ("on", "Spark pads neither what it reads of a char(n)"),
+    "spark.sql.legacy.ctePrecedencePolicy": (
+        "at LEGACY",
+        "a common table expression that is called like the upstream may be read without what it ",
+    ),
     "spark.sql.storeAssignmentPolicy": (
         "at another value than ANSI",
         "a MERGE into an Iceberg table may fail on types that are the same. Set it to ANSI for dbt",
@@ -126,6 +130,7 @@ WRONG_AND_RIGHT = {
     "on": (("TRUE",), ("false",)),
     "off": (("False",), ("true",)),
     "set": (("1h", "10s", "60000"), ("",)),
+    "at LEGACY": (("LEGACY", "legacy"), ("CORRECTED", "exception")),
     "at another value than ANSI": (("LEGACY", "strict"), ("ANSI",)),
 }
 

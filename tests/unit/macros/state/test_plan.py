@@ -16,7 +16,7 @@ FIELDS = (
     "epoch plan_id backfill_id kind reason sources upstream_row_count range_low range_high"
     " last_range vnodes vnode_row_counts range_row_count sweeps at_once touched fills drops"
     " fill_low fill_high last_fill filled_row_count generation next_bounds bounds_complete"
-    " query query_hash query_columns alias_columns settings key vnode_count backfill_mode"
+    " query query_hash query_columns settings key vnode_count backfill_mode"
     " backfill_rate_limit invocation_id"
 )
 
@@ -49,7 +49,7 @@ def test_a_stored_plan_has_these_entries(
         {"backfill_rate_limit": 0, "range_row_count": 0, "last_range": True, "sweeps": True},
         {"next_bounds": [["7", "8"], ["9", "'x'"]], "bounds_complete": False},
         {"query": "select 'it''s \\ ${x}'\nfrom `up`", "reason": "it's"},
-        {"generation": {"id": "it's"}, "alias_columns": ["it's"]},
+        {"generation": {"id": "it's"}, "drops": ["it's"]},
         {"fills": [{"name": "it's", "type": "int"}], "drops": ["b"], "fill_low": ["1"]},
         {
             "key": [

@@ -61,11 +61,11 @@ def test_the_zone_is_not_asked_for_where_it_is_known(
 # -- check_query_at -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("columns", [None, "k: bigint, shard: int, k: bigint"])
+@pytest.mark.parametrize("columns", [None, "k: bigint"])
 def test_a_version_that_lacks_columns_of_the_query_is_refused(
     macros: Macros, backfill: Any, analysis: Any, refused: Any, columns: str | None
 ) -> None:
-    macros.stub("explain_columns", lambda query, unique_key: columns)
+    macros.stub("explain_comparably", lambda *_, scan: columns and {"columns": columns})
 
     with refused("the columns of lake.up were changed, and its snapshot 17 does not have those "):
         macros.call("check_query_at", backfill, {"altered": True}, analysis, 17)

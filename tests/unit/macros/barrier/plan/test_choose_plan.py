@@ -326,27 +326,6 @@ def test_a_gap_is_refused_where_the_model_says_so(
         choose(set={"on_gap": "fail"}, row_count=1040, **gap)
 
 
-@pytest.mark.parametrize(
-    ("was", "now", "why"),
-    [
-        ([], ["gross"], "the upstream has got the column 'gross', which its query reads instead"),
-        (["gross"], None, "its query no longer reads the upstream's column 'gross' instead of"),
-    ],
-)
-@pytest.mark.parametrize("dirty", [False, True])
-def test_names_that_mean_something_else_are_a_gap_of_all_rows(
-    choose: Any, analysis: Any, was: Any, now: Any, why: str, dirty: bool
-) -> None:
-    """Also where only what plans could touch that were given up would be repaired."""
-    analysis["alias_columns"] = now
-    plan = choose(committed={"alias_columns": was}, dirty=dirty)
-
-    assert plan["kind"] == "reanchor" and plan["touched"] is None
-    assert plan["reason"].startswith("the last plan was abandoned" if dirty else why)
-    assert plan["alias_columns"] == now
-    assert choose(committed={"alias_columns": now or []})["kind"] == "advance"
-
-
 def test_a_snapshot_cannot_stay_at_a_version_that_can_no_longer_be_read(
     choose: Any, macros: Macros
 ) -> None:

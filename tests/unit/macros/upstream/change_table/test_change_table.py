@@ -306,7 +306,7 @@ def test_a_char_is_filled_up_with_blanks_in_both_or_in_none(
             "names and types; a char(n) can also be made a string, in both"
         ):
             columns(*arguments, id="bigint", code=type_, **OWN)
-    explain = "explain extended select 1 from raw.orders_changes union all select 1 from lake.up"
+    explain = "explain extended\nselect 1 from raw.orders_changes union all select 1 from lake.up"
     assert macros.statements[-1].sql.endswith(explain)
 
 

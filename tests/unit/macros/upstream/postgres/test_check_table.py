@@ -312,39 +312,52 @@ def test_bounds_that_are_sent_in_the_zone_of_the_session_are_refused(
         macros.call("check_postgres_key_zone", {"zone": zone}, keys, "mv")
 
 
-ANALYZED = [
-    "Project [id#10, code#11, v#12]",
+PADDED = "static_invoke(CharVarcharCodegenUtils.readSidePadding(code#2, 4))"
+OPTIMIZED = [
+    "Project [id#1 AS __bf_key_1#20, id#1, code#11, v#3]",
     "+- Filter {filter}",
-    "   +- SubqueryAlias pg.public.padded",
-    "      +- Project [id#1 AS id#10, "
-    "static_invoke(CharVarcharCodegenUtils.readSidePadding(code#2, 4)) AS code#11, v#3 AS v#12]",
-    "         +- RelationV2[id#1, code#2, v#3] pg.public.padded",
+    "   +- GlobalLimit 2147483647",
+    "      +- LocalLimit 2147483647",
+    f"         +- Project [id#1, {PADDED} AS code#11, v#3]",
+    "            +- RelationV2[id#1, code#2, v#3] pg.public.padded",
 ]
 
 
 @pytest.mark.parametrize(
     ("filter", "compared"),
     [
-        ("(v#12 > 3)", None),
+        ("(v#3 > 3)", None),
         ("(code#11 = ab  )", "code"),
-        ("((v#12 > 3) AND code#11 IN (ab  ,cd  ))", "code"),
+        ("((v#3 > 3) AND code#11 IN (ab  ,cd  ))", "code"),
         ("(rtrim(code#11, None) = ab)", None),
         ("(isnotnull(code#11) AND (upper(code#11) = AB  ))", None),
         ("((rtrim(code#11, None) = ab) OR (code#11 = ab  ))", "code"),
-        ("isnull(nullif(code#11, ab))", "code"),
-        ("(nullif(code#11, ab) = x)", "code"),
-        ("isnull(nullif(code#2, ab))", "code"),
-        ("(code#11 LIKE a%  AND RLIKE(code#11, a))", None),
+        ("isnull(if ((code#11 = ab  )) null else code#11)", "code"),
+        ("(code#11 LIKE a%b  AND (StartsWith(code#11, a) AND RLIKE(code#11, a)))", None),
         ("(a LIKE code#11)", "code"),
-        ("(v#12 = code)", None),
+        ("(v#3 = code)", None),
     ],
 )
 def test_a_char_that_a_query_compares_is_refused(
     macros: Macros, refused: Refused, filter: str, compared: str | None
 ) -> None:
-    lines = [line.format(filter=filter) for line in ANALYZED]
-    names = [{"name": name, "type": "string", "id": ""} for name in ("id", "code", "v")]
-    explained = {"analyzed": lines, "optimized": lines, "upstream_columns": names}
-    query = "select id, code, v from pg.public.padded where nullif(code, 'ab') is null"
-    with refused(f"its query compares {compared}, which is") if compared else nullcontext():
-        macros.call("postgres_check_query", explained, query)
+    lines = [line.format(filter=filter) for line in OPTIMIZED]
+
+    assert macros.call("find_compared_char", {"optimized": lines}) == compared
+
+
+@pytest.mark.parametrize(
+    ("entry", "compared"),
+    [(PADDED, None), (f"({PADDED} = ab  )", "code"), (f"rtrim({PADDED}, None)", None)],
+)
+def test_a_char_is_found_also_where_it_is_padded_in_an_expression(
+    macros: Macros, entry: str, compared: str | None
+) -> None:
+    lines = [
+        "GlobalLimit 2147483647",
+        "+- LocalLimit 2147483647",
+        f"   +- Project [id#1 AS __bf_key_1#20, {entry} AS k#21]",
+        "      +- RelationV2[id#1, code#2] pg.public.padded",
+    ]
+
+    assert macros.call("find_compared_char", {"optimized": lines}) == compared
