@@ -30,7 +30,7 @@
         {{ return(none) }}
     {%- endif -%}
     {%- set state, planned = observed.state, observed.state.get('planned') or {} -%}
-    {%- if state.get('missing') or observed.begun_anew or planned.get('kind') == 'reset' -%} {{ return(none) }} {%- endif -%}
+    {%- if state.get('missing') or observed.late_reset or planned.get('kind') == 'reset' -%} {{ return(none) }} {%- endif -%}
     {%- set goes_on = planned.get('generation') is not none or dbt_backfill.load_table(next.progress) is not none -%}
     {%- set reason = rebuild or dbt_backfill.find_rebuild(state) -%}
     {%- if not reason and not goes_on -%} {%- set reason = dbt_backfill.find_change(backfill, state, observed.analysis).rebuild -%} {%- endif -%}

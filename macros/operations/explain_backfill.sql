@@ -30,7 +30,7 @@
     {%- if observed.get('taken') -%} {{ return([observed.taken]) }} {%- endif -%}
     {%- set state, planned = observed.state, observed.state.get('planned') -%}
     {#- As before the first barrier of a run. -#}
-    {%- set rebuild = none if state.get('missing') else dbt_backfill.find_change(backfill, state, observed.analysis).rebuild or observed.begun_anew -%}
+    {%- set rebuild = none if state.get('missing') else dbt_backfill.find_change(backfill, state, observed.analysis).rebuild or observed.late_reset -%}
     {%- set allowance = dbt_backfill.get_allowance(backfill, state, {'rows': 0}) -%}
     {%- set backfill = dict(
         backfill, options=dict(backfill.options, backfill_rate_limit=allowance.rows),

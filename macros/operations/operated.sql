@@ -12,7 +12,7 @@
 
 
 {#-
-    Return the same of an MV that has to exist with its state, and 'state', as read_state returned it, 'begun_anew', see observe_state, and
+    Return the same of an MV that has to exist with its state, and 'state', as read_state returned it, 'late_reset', see observe_state, and
     'partitions', see get_backfill.
 -#}
 {% macro observe_operated(node) %}
@@ -28,7 +28,7 @@
         {%- do dbt_backfill.refuse_missing_state(operated, dbt_backfill.read_table_properties(operated.mv)) -%}
     {%- endif -%}
     {%- set observed = dbt_backfill.observe_existing(operated, existing) -%}
-    {{ return(dict(operated, state=observed.state, begun_anew=observed.begun_anew, partitions=observed.mv.partitions)) }}
+    {{ return(dict(operated, state=observed.state, late_reset=observed.late_reset, partitions=observed.mv.partitions)) }}
 {% endmacro %}
 
 

@@ -67,7 +67,7 @@
     {%- do dbt_backfill.check_barrier_is_committed(
         state, name, 'Let the run that is at work end, or run the model (' ~ run ~ '), and then rescale it'
     ) -%}
-    {%- set why = operated.begun_anew or ('nothing was read for it yet' if state.get('upstream_version') is none else none) -%}
+    {%- set why = operated.late_reset or ('nothing was read for it yet' if state.get('upstream_version') is none else none) -%}
     {%- if why -%}
         {%- do dbt_backfill.refuse(
             'it cannot be rescaled before its next run, because ' ~ why, 'Run the model (' ~ run ~ '), and then rescale it', mv=name

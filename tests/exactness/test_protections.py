@@ -149,7 +149,6 @@ class Protection:
     """Whether one statement merges changes and range in the play."""
 
 
-FENCE = "core/barrier/fence.sql"
 GET_FENCE = "{% macro get_fence(backfill, plan, epoch=none) -%}"
 CLAUSES = "core/table/clauses.sql"
 STEPS = "core/barrier/steps.sql"
@@ -179,25 +178,25 @@ PROTECTIONS = (
     ),
     Protection(
         "the changes are fenced",
-        ((FENCE, STANDS, "set stands = 'true' if plan"),),
+        ((STEPS, STANDS, "set stands = 'true' if plan"),),
         a_run_wakes_up_before_its_changes,
     ),
     Protection(
         "changes and range at once are fenced",
-        ((FENCE, STANDS, "set stands = 'true' if plan"),),
+        ((STEPS, STANDS, "set stands = 'true' if plan"),),
         a_run_wakes_up_before_both,
         at_once=True,
     ),
     Protection(
         "the fence reads the plan",
-        ((FENCE, STANDS, "set stands = 'epoch = ' ~ (plan.epoch - 1) if plan"),),
+        ((STEPS, STANDS, "set stands = 'epoch = ' ~ (plan.epoch - 1) if plan"),),
         a_run_wakes_up_in_another_mv,
     ),
     Protection(
         "the fence is read after the version to commit against is fixed",
         (
             (
-                FENCE,
+                STEPS,
                 GET_FENCE,
                 f"{GET_FENCE}{{%- do dbt_backfill.run_table('read the fence', 'select '"
                 " ~ dbt_backfill._fence_of_plan(backfill, plan)) -%}true{%- endmacro %}\n"

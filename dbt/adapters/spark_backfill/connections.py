@@ -84,9 +84,9 @@ class SparkBackfillConnectionManager(SparkConnectionManager):
         except Exception as error:
             logger.warning(f"the session could not be closed: {get_shown_text(error)}")
 
-    def note_place(self, place: str) -> None:
+    def set_line_if_stopped(self, line: str) -> None:
         """Remember how far the model of this thread is, for the message if dbt is stopped."""
-        self.stop.note(self.get_thread_identifier(), place)
+        self.stop.note(self.get_thread_identifier(), line)
 
     def take_turn(self) -> None:
         """Wait until it is the turn of this thread's model, and let the other models go first."""

@@ -59,12 +59,12 @@ class SparkBackfillAdapter(SparkAdapter):
         return BarrierResponse(_message=message, code=code, **typed)
 
     @available
-    def note_place(self, place: str) -> None:
+    def set_line_if_stopped(self, line: str) -> None:
         """Remember how far the model of this thread is, for the message if dbt is stopped.
 
-        :param place: one line that names the model
+        :param line: it names the model
         """
-        self.connections.note_place(place)
+        self.connections.set_line_if_stopped(line)
 
     @available
     def take_turn(self) -> None:

@@ -6,7 +6,7 @@
       plan      choose_plan chooses a kind and a range. One script stages the changed keys up to the position, checks the keys that are
                 read again, and stores the plan in the progress table, for the epoch after the committed one (plan_barrier). Until then
                 neither the MV nor its state was written, so whatever is refused is refused before. A plan that an earlier run left is
-                executed, word for word, or given up (adopt_plan, in abandon.sql). One that another run stores in the meantime is
+                executed, word for word, or given up (adopt_plan, in recover.sql). One that another run stores in the meantime is
                 executed as it is: its version was readable a moment ago. Two runs never execute two plans of one epoch
       steps     the statements that write the MV (run_steps, get_steps): as a rule a MERGE of the changes and one of the range, or one of
                 both if they are small. After the first the MV is Q(S' where pk <= P), after the second Q(S' where pk <= P'). The other
@@ -19,7 +19,7 @@
     left, and are replaced. One that dies after it leaves the plan, and the next run sends the same statements again; each of them changes
     nothing where it has been executed already. So the MV is an exact prefix after each of the statements, and not only after the commit.
 
-    The whole MV is compared, not only what has changed, if choose_reanchor finds nothing less. Its reasons come from find_gap, or from
+    The whole MV is compared, not only what has changed, if choose_recovery finds nothing less. Its reasons come from find_gap, or from
     planning, if the changes turn out to be unreadable (find_next_attempt, new_attempt). After a plan that was given up, only what the plan
     could write to is compared, if no columns are being filled (find_touched_ranges). `on_gap` makes it a sweep or a refusal. A table that
     was adopted, and rows that get new columns (`fill`), are compared window by window.
@@ -106,6 +106,13 @@
 {% endmacro %}
 
 
+{#- Return the plan whose version the changes are read from: that of the last barrier that was executed, none if there is none. -#}
+{% macro get_feed_start(state) %}
+    {%- if state.get('upstream_version') is none -%} {{ return(none) }} {%- endif -%}
+    {{ return((state.committed.get('given_up') or {}).get('since') if state.dirty else state.committed) }}
+{% endmacro %}
+
+
 {#- Return the counts of a committed plan, as {'changed', 'deleted'}, without those that are not known. -#}
 {% macro get_committed_counts(committed) %}
     {%- if committed.get('changed_row_count') is none -%} {{ return({}) }} {%- endif -%}
@@ -181,6 +188,69 @@
         {%- endif -%}
     {%- endfor -%}
     {{ return(done) }}
+{% endmacro %}
+
+
+{#-
+    Run a statement that writes the MV. With `may_give_up`, of a plan that an earlier run left while the upstream has gone on: if it fails,
+    that is returned, so that the plan can be given up, and nothing is raised. (Jinja catches no error; a script of SQL does.) So a row on
+    which the query or a constraint fails does not stop the MV for ever once it was corrected upstream.
+
+    Returns {'may_give_up', 'failed': the step if it failed, none as a rule, 'result': dbt's table, none with may_give_up}.
+-#}
+{% macro run_merge(backfill, step, sql, may_give_up=false) %}
+    {%- if not may_give_up -%}
+        {{ return({'may_give_up': false, 'failed': none, 'result': dbt_backfill.run_table(step, sql, backfill.mv)}) }}
+    {%- endif -%}
+    {%- set script -%}
+        begin
+            {{ dbt_backfill.declare_failure_handlers() }}
+            {{ sql }};
+            select to_json(named_struct('done', true));
+        end
+    {%- endset -%}
+    {%- set failed = dbt_backfill.find_failure(backfill, step, dbt_backfill.run_json(step, script)[0]) -%}
+    {{ return({'may_give_up': true, 'failed': failed, 'result': none}) }}
+{% endmacro %}
+
+
+{#-
+    Return how many rows of the MV a MERGE wrote: {'changed', 'deleted'}, as numbers or SQL expressions for the commit.
+
+    Delta returns that, but not from inside of a script, where it is null. Iceberg returns nothing and records it in the summary of the
+    snapshot that the MERGE made.
+
+    Arguments:
+      counts (string): of which rows: 'changes', those of the stage, of which each one that the query returns is updated or inserted,
+        and only the MERGE knows how many of the others there were to be deleted; 'all', of which nothing is known before; 'deleted'.
+      merged (dict): what run_merge returned.
+      staged (dict or none): as stage_changes returned it.
+      number (int): the number of the MERGE among those of the barrier, counted from the last, which has 1.
+-#}
+{% macro get_merge_counts(backfill, counts, merged, staged, number) %}
+    {%- set written = {} -%}
+    {%- for action in ['updated', 'inserted', 'deleted'] -%}
+        {%- if backfill.options.file_format == 'delta' -%}
+            {%- set name = 'num_' ~ action ~ '_rows' -%}
+            {%- set rows = merged.result[0][name] | int if merged.result and name in merged.result.column_names else 0 -%}
+            {%- do written.update({action: 'cast(null as bigint)' if merged.may_give_up else rows}) -%}
+        {%- else -%}
+            {%- set sql -%}
+                (
+                    select max(cast(summary['spark.merge-into.num-target-rows-{{ action }}'] as bigint))
+                    from (
+                        select summary, row_number() over (order by committed_at desc) as number
+                        from {{ backfill.mv.render() }}.snapshots
+                        where summary['spark.merge-into.num-target-rows-inserted'] is not null
+                    )
+                    where number = {{ number }}
+                )
+            {%- endset -%}
+            {%- do written.update({action: sql}) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- if counts == 'changes' -%} {{ return({'changed': staged.upserts, 'deleted': written.deleted if staged.drops else 0}) }} {%- endif -%}
+    {{ return({'changed': 0 if counts == 'deleted' else written.updated ~ ' + ' ~ written.inserted, 'deleted': written.deleted}) }}
 {% endmacro %}
 
 
@@ -287,35 +357,6 @@
         'rescale': {'follows': false, 'merges_changes': false, 'slice': none, 'table': 'keep', 'positions': 'rescale'},
         'abandon': {'follows': false, 'merges_changes': false, 'slice': none, 'table': 'keep', 'positions': 'give_up'},
     }[plan.kind]) }}
-{% endmacro %}
-
-
-{#- True if a plan may read a range or a window of the snapshot. -#}
-{% macro kind_reads_range(plan) %}
-    {{ return(dbt_backfill.kind_of(plan).slice in ['insert', 'replace']) }}
-{% endmacro %}
-
-
-{#- True if the MV is a new table after the barrier, whose query, key and number of vnodes may be others. -#}
-{% macro replaces_mv(plan) %}
-    {{ return(dbt_backfill.kind_of(plan).table != 'keep') }}
-{% endmacro %}
-
-
-{#- True if the plan has changes to merge: something was backfilled, and the version of what is followed moves. -#}
-{% macro has_changes(state, plan) %}
-    {%- set merges = dbt_backfill.kind_of(plan).merges_changes -%}
-    {%- if not merges or merges == 'limited' and plan.get('touched') is none -%} {{ return(false) }} {%- endif -%}
-    {%- set followed = 'feed' if dbt_backfill.get_source(plan, 'feed') else 'upstream' -%}
-    {%- set since = dbt_backfill.get_source(dbt_backfill.get_feed_start(state), followed) or {} -%}
-    {%- set moves = dbt_backfill.get_source(plan, followed).version != since.get('version') -%}
-    {{ return(dbt_backfill.has_started(state) and moves and state.get('upstream_version') is not none) }}
-{% endmacro %}
-
-
-{#- True if the plan moves the position, or finishes vnodes, also where its rows were not counted yet. -#}
-{% macro moves_position(plan) %}
-    {{ return(plan.last_range or plan.get('range_high') != plan.get('range_low')) }}
 {% endmacro %}
 
 

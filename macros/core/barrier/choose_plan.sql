@@ -57,7 +57,7 @@
         {%- do dbt_backfill.check_query_at(backfill, observed, analysis, version) -%}
     {%- endif -%}
     {%- if gap or filling and not started -%}
-        {%- set plan = dbt_backfill.choose_reanchor(
+        {%- set plan = dbt_backfill.choose_recovery(
             backfill, state, observed, analysis, gap or 'its query returns other columns', started, filling=filling
         ) -%}
         {%- set ranged = {'plan': plan} -%}
@@ -79,6 +79,16 @@
 {% macro find_rebuild(state) %}
     {%- if state.committed.kind == 'replace' -%} {{ return('another table had replaced it') }} {%- endif -%}
     {{ return('a rebuild was given up' if dbt_backfill.is_abandoned_reset(state.committed) else none) }}
+{% endmacro %}
+
+
+{#-
+    True if a committed plan is a given-up reset (it reads no version), or swap. The MV may be a table of its columns, and the progress
+    table has the key and vnodes of the previous plan: only one that replaces it again can follow.
+-#}
+{% macro is_abandoned_reset(plan) %}
+    {%- set replaces = dbt_backfill.get_source(plan).get('version') is none or plan.get('generation') is not none -%}
+    {{ return(plan.kind == 'abandon' and replaces) }}
 {% endmacro %}
 
 
@@ -227,6 +237,36 @@
 
 
 {#-
+    Return the key of a query with columns of the progress table for its position: those that the committed plan has for the same columns
+    of the upstream. Any other one is new, with the upstream's name, unless the table has it already, for itself, for another column of
+    the key, or for a key before a full refresh that had another type.
+
+    Arguments:
+      present (dict): names in lower case -> types of the columns that the table has.
+-#}
+{% macro keep_positions(key, committed, present={}) %}
+    {%- set kept, placed = [], [] -%}
+    {%- for column in key -%}
+        {%- set same = ((committed or {}).get('key') or []) | selectattr('upstream', 'equalto', column.upstream) | list -%}
+        {%- do kept.append(same[0].position if same else none) -%}
+    {%- endfor -%}
+    {%- set taken = dbt_backfill.progress_columns().keys() | list + kept | select | map('lower') | list -%}
+    {%- for column in key -%}
+        {%- set positions = [kept[loop.index0]] if kept[loop.index0] else [] -%}
+        {%- for number in range(100) -%}
+            {%- set name = ('' if number == 0 else 'pk_' if number == 1 else 'pk' ~ number ~ '_') ~ column.upstream -%}
+            {%- if not positions and name | lower not in taken and present.get(name | lower, column.type) == column.type -%}
+                {%- do positions.append(name) -%}
+                {%- do taken.append(name | lower) -%}
+            {%- endif -%}
+        {%- endfor -%}
+        {%- do placed.append(dict(column, position=positions[0])) -%}
+    {%- endfor -%}
+    {{ return(placed) }}
+{% endmacro %}
+
+
+{#-
     Return the ends of the ranges to come that were found for earlier ones, as they lie ahead of the position: {'next_bounds',
     'bounds_complete'}. They are those of the last plan, unless of a fill, and its own end if it was abandoned.
 -#}
@@ -301,74 +341,47 @@
 {% endmacro %}
 
 
-{#-
-    Return a plan that repairs the MV without a feed: a re-anchor, a sweep or a reset. After plans that were given up, it repairs only what
-    they could touch, if that is known. Otherwise the whole prefix is read again, at once or in slices (a sweep), and its keys are checked
-    again, unless `on_gap` refuses that. An MV that has no rows yet is reset. One whose sweep has read nothing yet keeps its previous rows.
-
-    Arguments:
-      whole (boolean): true if no part can be repaired alone: the changes cannot be read, or the feed does not list all that changed.
-      filling (dict or none): see new_filling; whatever reads the whole prefix again also ends that.
-      views (list): the temporary views to drop before a refusal.
--#}
-{% macro choose_reanchor(backfill, state, observed, analysis, reason, started, whole=false, views=[], filling=none) %}
-    {%- set ended = {'drops': filling.drops} if filling else {} -%}
-    {%- if filling and filling.columns -%}
-        {%- do ended.update({
-            'fills': filling.columns, 'fill_low': filling.position, 'fill_high': none, 'last_fill': true,
-            'next_bounds': [], 'bounds_complete': false,
-        }) -%}
-    {%- endif -%}
-    {%- if not started and not dbt_backfill.is_sweeping(state) -%}
-        {{ return(dbt_backfill.new_reset_plan(backfill, state, analysis, reason)) }}
-    {%- endif -%}
-    {%- set plan = dbt_backfill.new_plan_at(backfill, state, analysis, 'reanchor', observed, observed.version, reason) -%}
-    {%- set touched = none if whole or filling and filling.columns else dbt_backfill.find_touched_ranges(backfill, state, observed) -%}
-    {%- set sweeps = backfill.options.on_gap == 'sweep' or dbt_backfill.is_sweeping(state) -%}
-    {%- if touched is none and started and backfill.options.on_gap == 'fail' -%}
-        {%- do dbt_backfill.drop_stages(views) -%}
-        {%- do dbt_backfill.refuse(
-            'its next barrier would compare all ' ~ '{:,}'.format(state.row_count) ~ ' rows read so far with its query, because '
-                ~ reason,
-            "Set on_gap='reanchor' to let it, on_gap='sweep' to do so in slices, or rebuild the MV with --full-refresh"
-        ) -%}
-    {%- elif touched is none and sweeps -%}
-        {#- The old position is recorded as the beginning of its range, where the state stays if it is given up; it has no end. -#}
-        {{ return(dict(dict(plan, kind='sweep', range_high=none, next_bounds=[], bounds_complete=false), **ended)) }}
-    {%- endif -%}
-    {{ return(dict(plan, touched=touched, **ended)) }}
+{#- True if anything has been backfilled. -#}
+{% macro has_started(state) %}
+    {{ return(not state.uniform or state.any_finished or state.get('position') is not none) }}
 {% endmacro %}
 
 
-{#- Return a plan that rebuilds the MV, whose key, number of vnodes and order may be others than before. -#}
-{% macro new_reset_plan(backfill, state, analysis, reason) %}
-    {{ return(dict(
-        dbt_backfill.new_plan(backfill, state, analysis, 'reset', reason), sweeps=false, vnode_count=backfill.options.vnode_count,
-        key=dbt_backfill.with_order(dbt_backfill.place_positions(backfill, state, analysis.key), backfill.options.backfill_order),
-    )) }}
+{#- True if the MV has earlier rows above the position, which a sweep has not reached. -#}
+{% macro is_sweeping(state) %}
+    {{ return((state.committed.get('kind') == 'sweep' or state.committed.get('sweeps', false)) and not state.finished) }}
 {% endmacro %}
 
 
 {#-
-    Return a plan that replaces the MV by a next generation: with the query that it was filled by, up to the version that it holds,
-    and its counts of rows.
+    Return columns that are being filled, of the rows that existed already: {
+      'columns': a list of {'name', 'type', 'was': the type that it had in the MV, where it is to be widened}: they are new, or
+        widened, or their definition was changed while they were filled,
+      'position': the literals of the second position: up to there they hold what the query gives; none at the beginning,
+      'row_count': how many rows of the upstream were read for them,
+      'drops': the names of columns that the next plan has to drop
+    }
 
-    Arguments:
-      next (dict): see read_filled_generation.
+    Above the second position nothing is promised of these columns: they are null, or of a row that has changed since, or, where the
+    definition of a column was changed while it was filled, or its type, of the previous one.
 -#}
-{% macro new_swap_plan(backfill, state, analysis, next, reason) %}
-    {%- set filled, taken = next.state.committed, {} -%}
-    {%- for name in ['sources', 'query', 'query_hash', 'query_columns', 'vnode_count', 'backfill_mode', 'upstream_row_count'] -%}
-        {%- do taken.update({name: filled.get(name)}) -%}
-    {%- endfor -%}
-    {{ return(dict(
-        dbt_backfill.new_plan(backfill, state, dict(analysis, key=filled.key), 'swap', reason),
-        sweeps=false, last_range=true, next_bounds=[], bounds_complete=true,
-        settings=dbt_backfill.get_result_settings(state.settings, filled.settings),
-        key=dbt_backfill.place_positions(backfill, state, filled.key),
-        counted={'vnode_row_counts': '(select map_from_entries(collect_list(struct(vnode, row_count))) from '
-            ~ next.backfill.progress.render() ~ ')'},
-        generation={'relation': next.backfill.mv.render(), 'id': filled.backfill_id, 'version': next.version},
-        **taken
+{% macro new_filling(columns, position=none, row_count=0, drops=[]) %}
+    {{ return({'columns': columns, 'position': position, 'row_count': row_count, 'drops': drops}) }}
+{% endmacro %}
+
+
+{#- Return those of a committed state; none if all columns hold up to the position of the MV. -#}
+{% macro get_filling(state) %}
+    {%- set plan = state.committed or {} -%}
+    {%- if not plan.get('fills') or plan.get('last_fill') and not state.dirty -%} {{ return(none) }} {%- endif -%}
+    {{ return(dbt_backfill.new_filling(
+        plan.fills, plan.get('fill_low' if state.dirty else 'fill_high'), plan.get('filled_row_count') or 0
     )) }}
+{% endmacro %}
+
+
+{#- Return what is being filled, and to be dropped, before a plan is executed; none of a plan that does neither. -#}
+{% macro get_filling_of_plan(plan) %}
+    {%- if not plan.get('fills') and not plan.get('drops') -%} {{ return(none) }} {%- endif -%}
+    {{ return(dbt_backfill.new_filling(plan.get('fills') or [], plan.get('fill_low'), drops=plan.get('drops') or [])) }}
 {% endmacro %}

@@ -49,6 +49,28 @@
 {% endmacro %}
 
 
+{#- True if a plan is the one to execute by a state that was read, as executable_plan_predicate asks it of the table. -#}
+{% macro is_executable(state, plan) %}
+    {%- set planned = state.get('planned') or {} -%}
+    {{ return([state.epoch, planned.get('plan_id'), planned.get('kind')] == [plan.epoch - 1, plan.plan_id, plan.kind]) }}
+{% endmacro %}
+
+
+{#- True if the MV is a new table after the barrier, whose query, key and number of vnodes may be others. -#}
+{% macro replaces_mv(plan) %}
+    {{ return(dbt_backfill.kind_of(plan).table != 'keep') }}
+{% endmacro %}
+
+
+{#- Refuse to go on with a plan where another run went on, as the fence does inside of a statement. -#}
+{% macro refuse_concurrent_run(plan, mv=none) %}
+    {%- do dbt_backfill.refuse(
+        'another run went on while this one executed the barrier ' ~ plan.epoch,
+        'Nothing is lost; run again to continue', mv=mv
+    ) -%}
+{% endmacro %}
+
+
 {#-
     Return a select of the outcome of a barrier, as the JSON that is added to its plan:
 
@@ -119,6 +141,14 @@
         {{ dbt_backfill.get_state_statement(backfill, sql, {'__bf_outcome__': dbt_backfill.literal_expression('outcome', 'string')}) }}
     {%- endif -%}
 {%- endmacro %}
+
+
+{#- True if a progress table as the committed plan has left it also serves this key and number of vnodes. -#}
+{% macro has_shape_of(committed, keys, vnode_count) %}
+    {%- set same_names = committed.key | map(attribute='upstream') | list == keys | map(attribute='upstream') | list -%}
+    {%- set same_types = committed.key | map(attribute='type') | list == keys | map(attribute='type') | list -%}
+    {{ return(same_names and same_types and committed.vnode_count == vnode_count and not dbt_backfill.is_abandoned_reset(committed)) }}
+{% endmacro %}
 
 
 {#-
@@ -246,3 +276,28 @@
     {%- endset -%}
     {{ dbt_backfill.get_state_statement(backfill, sql, {'__bf_outcome__': dbt_backfill.literal_expression('outcome', 'string')}) }}
 {%- endmacro %}
+
+
+{#-
+    Return statements of a script that drop the temporary views of a barrier, which would stay in a session that others share:
+    each before those that it reads. One that is not there is no error: after a lost connection it is another session.
+-#}
+{% macro get_drop_stages_sql(stages) -%}
+    {%- for stage in stages | unique %}
+    begin
+        declare exit handler for sqlexception begin end;
+        uncache table if exists {{ stage }};
+        drop view {{ stage }};
+    end;
+    {%- endfor %}
+{%- endmacro %}
+
+
+{#- Drop temporary views before a run is refused that has staged something, or at the end of an operation; `mv` see run_table. -#}
+{% macro drop_stages(stages, mv=none) %}
+    {%- if stages -%}
+        {%- do dbt_backfill.run_table(
+            'drop the staged changes', 'begin ' ~ dbt_backfill.get_drop_stages_sql(stages) ~ ' end', mv
+        ) -%}
+    {%- endif -%}
+{% endmacro %}

@@ -230,3 +230,13 @@
         {%- endfor %}
     end
 {%- endmacro %}
+
+
+{#- True if a query is another one with some of its words left out. -#}
+{% macro leaves_words_out(query, other) %}
+    {%- set at, words = namespace(found=0), dbt_backfill.get_words(query) + [none] -%}
+    {%- for word in dbt_backfill.get_words(other) -%}
+        {%- if word == words[at.found] -%} {%- set at.found = at.found + 1 -%} {%- endif -%}
+    {%- endfor -%}
+    {{ return(words[at.found] is none) }}
+{% endmacro %}

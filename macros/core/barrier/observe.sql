@@ -2,7 +2,7 @@
     Return what a run observes of an MV before its first barrier, and refuse what does not belong to this MV: {
       'state': as read_state returned it, or, of an MV that is about to be created, see observe_missing,
       'mv': the MV as the run has found it, see read_mv; none if there was none,
-      'begun_anew': why it is to be reset although nobody asked for it, none as a rule,
+      'late_reset': why it is to be reset although nobody asked for it, none as a rule,
       'analysis': what it took to know of the query, see new_analysis
     }
 
@@ -75,6 +75,14 @@
 {% endmacro %}
 
 
+{#- Return those of these tables that exist, none for the others; by default of those that a run looks for. -#}
+{% macro get_existing_relations(relations, names=['mv', 'progress', 'barriers']) %}
+    {%- set existing = {} -%}
+    {%- for name in names -%} {%- do existing.update({name: dbt_backfill.load_table(relations[name])}) -%} {%- endfor -%}
+    {{ return(existing) }}
+{% endmacro %}
+
+
 {#- Return the state beside a table, none if there is none. Refuse one that is not of this package, or that this version does not read. -#}
 {% macro read_left_state(backfill, existing) %}
     {%- if existing.progress is none -%} {{ return(none) }} {%- endif -%}
@@ -128,7 +136,7 @@
         'missing': true, 'epoch': 0, 'committed': dict(plan, next_bounds=[], bounds_complete=false), 'uniform': true,
         'finished': false, 'any_finished': false, 'dirty': false, 'row_count': 0, 'written': none, 'settings': settings,
     } -%}
-    {{ return({'state': state, 'mv': none, 'begun_anew': none, 'analysis': analysis}) }}
+    {{ return({'state': state, 'mv': none, 'late_reset': none, 'analysis': analysis}) }}
 {% endmacro %}
 
 
@@ -144,7 +152,7 @@
 
 {#-
     Return what is observed of an MV whose tables exist, see observe_state. Refuse a state of another MV, a damaged one, a copy, and an
-    Iceberg MV that something else has replaced. It is to be reset once more (`begun_anew`) if an earlier reset came late: this run finds it so, or
+    Iceberg MV that something else has replaced. It is to be reset once more (`late_reset`) if an earlier reset came late: this run finds it so, or
     the last commit did.
 
     Arguments:
@@ -180,7 +188,7 @@
     {%- endif -%}
     {%- if mv.original -%} {%- do dbt_backfill.refuse_copy(backfill, mv.original) -%} {%- endif -%}
     {%- set other = dbt_backfill.read_other_snapshot(backfill, mv.snapshot_id, mv.reset_id, state) -%}
-    {%- if other is not none and not other.begun_anew -%}
+    {%- if other is not none and not other.by_late_reset -%}
         {%- do dbt_backfill.refuse(
             table ~ ' was replaced or rolled back by something else since the barrier ' ~ state.epoch ~ ', which left it at the snapshot '
                 ~ committed.mv_snapshot_id,
@@ -190,7 +198,7 @@
     {%- set came_late = other is not none or committed.get('begun_anew') -%}
     {{ return({
         'state': state, 'mv': mv, 'analysis': dbt_backfill.new_analysis(),
-        'begun_anew': table ~ ' was reset, as by a full refresh that came late' if came_late else none,
+        'late_reset': table ~ ' was reset, as by a full refresh that came late' if came_late else none,
     }) }}
 {% endmacro %}
 
@@ -251,7 +259,7 @@
 
 {#-
     Return how an Iceberg MV has left the snapshot of the last barrier: none, or {
-      'begun_anew': true if by a reset of this package that came late, which Iceberg lets replace a table whatever was committed since: it
+      'by_late_reset': true if by a reset of this package that came late, which Iceberg lets replace a table whatever was committed since: it
           has left its id and another oldest ancestor, or the table began again and is empty, so that there is nothing to lose,
       'rows': it has now
     }
@@ -290,11 +298,11 @@
         {{ return(none) }}
     {%- elif reset_id != (committed.get('mv_reset_id') or '')
             and (history.get('root') is none or history.root != committed.get('mv_root_id')) -%}
-        {{ return({'begun_anew': true, 'rows': history.rows}) }}
+        {{ return({'by_late_reset': true, 'rows': history.rows}) }}
     {%- elif not (history.entries or history.begun) -%}
         {{ return(none) }}
     {%- endif -%}
-    {{ return({'begun_anew': history.begun > 0 and not history.rows, 'rows': history.rows}) }}
+    {{ return({'by_late_reset': history.begun > 0 and not history.rows, 'rows': history.rows}) }}
 {% endmacro %}
 
 

@@ -64,6 +64,30 @@
 
 
 {#-
+    Return what the statements of get_stage left. Keys that were read again because the feed may report other keys for them have no
+    bounds.
+-#}
+{% macro get_own_stage(backfill, plan, result) %}
+    {%- set staged = dict(result.staged, low=none, high=none) if result.staged.get('altered_keys') else result.staged -%}
+    {{ return(dict(
+        staged, name=dbt_backfill.get_stage_names(backfill, plan).rows, reread=result.get('reread') or {'count': 0},
+        upserts=result.merged.upserts, drops=result.merged.drops,
+    )) }}
+{% endmacro %}
+
+
+{#- True if the plan has changes to merge: something was backfilled, and the version of what is followed moves. -#}
+{% macro has_changes(state, plan) %}
+    {%- set merges = dbt_backfill.kind_of(plan).merges_changes -%}
+    {%- if not merges or merges == 'limited' and plan.get('touched') is none -%} {{ return(false) }} {%- endif -%}
+    {%- set followed = 'feed' if dbt_backfill.get_source(plan, 'feed') else 'upstream' -%}
+    {%- set since = dbt_backfill.get_source(dbt_backfill.get_feed_start(state), followed) or {} -%}
+    {%- set moves = dbt_backfill.get_source(plan, followed).version != since.get('version') -%}
+    {{ return(dbt_backfill.has_started(state) and moves and state.get('upstream_version') is not none) }}
+{% endmacro %}
+
+
+{#-
     Return an attempt at a plan: what its script needs in addition to it, which is not stored; {'waits'} if the feed has not landed what the
     rows of a live database may show. {
       'plan': as it would be stored, but for the rows that the script counts,
@@ -81,7 +105,7 @@
     {%- set begun = namespace(plan=plan, taken=none, observed=observed) -%}
     {%- for _ in range(4) -%}
         {%- if begun.taken and begun.taken.unclear and plan.kind != 'reanchor' and dbt_backfill.has_started(state) -%}
-            {%- set begun.plan = dbt_backfill.choose_reanchor(
+            {%- set begun.plan = dbt_backfill.choose_recovery(
                 backfill, state, begun.observed, analysis, begun.taken.unclear, started=true, whole=true,
                 filling=dbt_backfill.get_filling_of_plan(plan)
             ) -%}
@@ -116,13 +140,14 @@
         else 'the feed has ' ~ null_keys ~ ' rows with a null in the key' if null_keys else none -%}
     {%- set doubt = dbt_backfill.find_doubt_of_copy(source, result) if source else none -%}
     {%- set without_copy = dict(attempt, range_from=none, plan=dict(plan, sources=dbt_backfill.with_void_copy(plan.sources))) -%}
-    {%- if state.get('missing') and not checked.null_keys and not checked.duplicates and not result.get('copy_is_gone') -%}
-        {%- do dbt_backfill.refuse('another run has created its tables meanwhile', 'Nothing is lost; run again to continue') -%}
-    {%- elif 'plan' in result -%}
+    {%- if 'plan' in result -%}
         {%- do dbt_backfill.drop_stages(views) -%}
+        {%- if state.get('missing') -%}
+            {%- do dbt_backfill.refuse('another run has created its tables meanwhile', 'Nothing is lost; run again to continue') -%}
+        {%- endif -%}
         {%- do dbt_backfill.refuse_concurrent_run(plan) -%}
     {%- elif unclear -%}
-        {%- set reanchor = dbt_backfill.choose_reanchor(
+        {%- set reanchor = dbt_backfill.choose_recovery(
             backfill, state, observed, analysis, unclear, started=true, whole=true, views=views, filling=dbt_backfill.get_filling_of_plan(plan)
         ) -%}
         {%- set sources = dbt_backfill.with_void_copy(reanchor.sources, given_up=plan.sources) -%}
@@ -184,7 +209,7 @@
 -#}
 {% macro get_plan_script(backfill, state, attempt, changes, columns=none) -%}
     {%- set plan, traits = attempt.plan, dbt_backfill.upstream_traits(backfill.upstream) -%}
-    {%- set stage = dbt_backfill.get_stage(backfill, state, plan, changes, backfill.options.check_key) if changes else none -%}
+    {%- set stage = dbt_backfill.get_stage(backfill, state, plan, changes) if changes else none -%}
     {%- set overlay = backfill.source.setup if backfill.source else none -%}
     {%- set scan = dbt_backfill.get_checked_scan(backfill, state, plan) -%}
     {%- set counted = dbt_backfill.get_counted_plan(plan, staged=stage is not none, overlaid=overlay is not none) if scan else plan -%}
@@ -271,6 +296,18 @@
 {% endmacro %}
 
 
+{#- True if a plan may read a range or a window of the snapshot. -#}
+{% macro kind_reads_range(plan) %}
+    {{ return(dbt_backfill.kind_of(plan).slice in ['insert', 'replace']) }}
+{% endmacro %}
+
+
+{#- True if the plan moves the position, or finishes vnodes, also where its rows were not counted yet. -#}
+{% macro moves_position(plan) %}
+    {{ return(plan.last_range or plan.get('range_high') != plan.get('range_low')) }}
+{% endmacro %}
+
+
 {#-
     Return the plan with `counted`, see get_plan_json_sql: the numbers of rows that the script counts in `checked`. If the changes and the
     range both have at most 100,000 rows, they are merged by one statement. A range alone is merged without the clauses for rows that
@@ -332,4 +369,35 @@
     {{ dbt_backfill.get_state_statement(
         backfill, sql, {'__bf_planned__': dbt_backfill.literal_expression('planned', 'string')}
     ) }}
+{%- endmacro %}
+
+
+{#-
+    Return a statement of a script that moves the state. On Delta a conflict with another run is no error: the script reads the state after
+    it. On Iceberg it fails the script.
+
+    Arguments:
+      sql (string): an UPDATE or a MERGE with its own guard, the epoch and the plan in its condition: sent again it changes nothing.
+      literals (dict): text in `sql` -> SQL expression of the literal that replaces it, see get_execute_with_literals_sql. Iceberg's UPDATE
+        takes no variables.
+-#}
+{% macro get_state_statement(backfill, sql, literals={}) -%}
+    {%- set update = dbt_backfill.get_execute_with_literals_sql(sql, literals) if literals else sql -%}
+    {{ dbt_backfill.get_yielding_sql(update, backfill.options.file_format) }}
+{%- endmacro %}
+
+
+{#-
+    Return a select of the plan that is stored for an epoch, as {'plan'}, null if there is none, and of the script's variables `known`. All
+    rows are read: a filter costs Delta a job that looks for files to skip.
+-#}
+{% macro get_next_plan_sql(relations, epoch, known=[]) -%}
+    select concat('{',
+        {%- for name in known %}
+        coalesce(concat('"{{ name }}":', to_json({{ name }}), ','), ''),
+        {%- endfor %}
+        '"plan":', coalesce(max(if(vnode = 0 and epoch = {{ epoch - 1 }}, plan, null)), 'null'), '}'
+    )
+    {#- Without the columns of the key: one of the name of a variable would be taken for it. #}
+    from (select vnode, epoch, plan from {{ relations.progress.render() }})
 {%- endmacro %}

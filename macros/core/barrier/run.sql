@@ -60,29 +60,6 @@
 
 
 {#-
-    Refuse an MV beside which another node of the project makes a table with the name of its state or history, of its live view,
-    or of its next generation: dbt would replace the one by the other, or take it for its own.
--#}
-{% macro check_state_names(relations, options) %}
-    {%- set own, next = [], dbt_backfill.get_next_relations(relations.mv).values() | list if options.full_refresh_mode == 'beside' else [] -%}
-    {%- for name in dbt_backfill.companion_names() + (['live'] if options.live_view else []) -%}
-        {%- do own.append(relations[name]) -%}
-    {%- endfor -%}
-    {%- for relation in own + next -%}
-        {%- set node = dbt_backfill.find_maker(relation) -%}
-        {%- if node is not none -%}
-            {%- do dbt_backfill.refuse(
-                relation.render() ~ ' has the name of ' ~ ('its next generation' if loop.index > own | length
-                    else 'its live view' if relation == relations.live else 'its state')
-                    ~ ', and the ' ~ node.resource_type ~ ' ' ~ dbt_backfill.get_model_name(node) ~ ' makes a table there',
-                'Give one of the two another alias'
-            ) -%}
-        {%- endif -%}
-    {%- endfor -%}
-{% endmacro %}
-
-
-{#-
     Run barriers until the run's number of them is reached or there is nothing left to do. Return what to report:
     {'message', 'state', 'plan': the last barrier's, 'rows_backfilled', 'read_seconds': of the barriers that read them, 'changed',
     'deleted', 'barriers': how many, 'replaced': true if one of them has replaced the MV}.
@@ -103,10 +80,10 @@
         first=none, plan=none, rows=0, read_seconds=0, changed=0, deleted=0
     ) -%}
     {%- if not run.state.get('missing') and not rebuild and not next -%}
-        {%- set run.rebuild = dbt_backfill.find_change(backfill, run.state, run.analysis).rebuild or observed.begun_anew -%}
+        {%- set run.rebuild = dbt_backfill.find_change(backfill, run.state, run.analysis).rebuild or observed.late_reset -%}
         {%- if not run.rebuild -%} {%- do dbt_backfill.report_kept_shape(backfill, run.state) -%} {%- endif -%}
     {%- endif -%}
-    {%- do dbt_backfill.note_place_of_run(backfill, run.state) -%}
+    {%- do dbt_backfill.set_line_if_stopped(backfill, run.state) -%}
     {#- Jinja has no while: two loops, so that few turns are idle. -#}
     {%- for _ in range(1000) -%}
         {%- if not run.done -%}
@@ -159,7 +136,7 @@
     {%- if not run.committed -%} {%- set run.first = plan.epoch -%} {%- endif -%}
     {%- set run.committed = run.committed + 1 -%}
     {%- do dbt_backfill.report_barrier(backfill, barrier, run.allowance) -%}
-    {%- do dbt_backfill.note_place_of_run(backfill, run.state) -%}
+    {%- do dbt_backfill.set_line_if_stopped(backfill, run.state) -%}
     {%- do dbt_backfill.after_barrier(backfill, before, run.state) -%}
     {%- if run.state.epoch - [run.state.written or 0, 0] | max >= 20 -%}
         {%- set run.state = dbt_backfill.write_history(backfill, run.state) -%}
@@ -213,7 +190,7 @@
     Give the adapter the line that it prints if dbt is stopped, such as
     `mv [STOPPED · 45.0 % · 150,000 of 333,412 rows · at id=150000 · after BARRIER 3]`.
 -#}
-{% macro note_place_of_run(backfill, state) %}
+{% macro set_line_if_stopped(backfill, state) %}
     {%- if adapter.type() != 'spark_backfill' or not state.get('committed') -%} {{ return(none) }} {%- endif -%}
     {%- set total = none if state.finished else state.committed.get('upstream_row_count') -%}
     {%- set rows = '{:,}'.format(state.row_count) ~ (' of {:,}'.format(total) if total else '') ~ ' rows' -%}
@@ -227,7 +204,7 @@
     {%- endif -%}
     {%- do parts.append('after BARRIER ' ~ state.epoch if state.epoch else 'before BARRIER 1') -%}
     {%- set generation = ' (next)' if backfill.generation == 'next' else '' -%}
-    {%- do adapter.note_place(dbt_backfill.get_model_name(model) ~ generation ~ ' [STOPPED · ' ~ parts | join(' · ') ~ ']') -%}
+    {%- do adapter.set_line_if_stopped(dbt_backfill.get_model_name(model) ~ generation ~ ' [STOPPED · ' ~ parts | join(' · ') ~ ']') -%}
 {% endmacro %}
 
 

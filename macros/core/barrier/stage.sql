@@ -34,19 +34,6 @@
 
 
 {#-
-    Return what the statements of get_stage left. Keys that were read again because the feed may report other keys for them have no
-    bounds.
--#}
-{% macro get_own_stage(backfill, plan, result) %}
-    {%- set staged = dict(result.staged, low=none, high=none) if result.staged.get('altered_keys') else result.staged -%}
-    {{ return(dict(
-        staged, name=dbt_backfill.get_stage_names(backfill, plan).rows, reread=result.get('reread') or {'count': 0},
-        upserts=result.merged.upserts, drops=result.merged.drops,
-    )) }}
-{% endmacro %}
-
-
-{#-
     Return the names of the temporary views of a barrier's changes. They belong to the session, which others may share, so they are of this
     plan and this run: no other run can swap them. They are in every statement of the stage, so they are short.
 -#}
@@ -102,14 +89,16 @@
 
     Arguments:
       changes (dict): as get_changes returned them.
-      check_key (boolean): true to look for keys that existed twice also among those for which the feed reports one clean
-        chain of states; costs a join of those that came or went with the MV.
+
+    With the option `check_key` it looks for keys that existed twice also among those for which the feed reports one clean chain of
+    states; that costs a join of those that came or went with the MV.
 -#}
-{% macro get_stage(backfill, state, plan, changes, check_key=true) %}
+{% macro get_stage(backfill, state, plan, changes) %}
     {%- set names, keys = dbt_backfill.get_stage_names(backfill, plan), plan.key -%}
     {%- set columns = dbt_backfill.upstream_columns(keys) -%}
     {%- set events = dbt_backfill.get_prefix_scan_sql('(' ~ changes.events ~ ')', state, backfill, keys, with_null_keys=true) -%}
     {%- set altered = dbt_backfill.altered_key_predicate(changes, keys) -%}
+    {%- set check_key = backfill.options.check_key -%}
     {%- set suspicions = ['__bf_unclear'] + (['__bf_inserted'] if check_key else [])
         + (['__bf_gone'] if check_key and changes.drops_rows else []) -%}
     {%- set null_key = dbt_backfill.null_key_predicate(columns) -%}
@@ -294,29 +283,4 @@
         {{ return(dbt_backfill.altered_predicate('struct(' ~ dbt_backfill.upstream_columns(keys, prefix) | join(', ') ~ ')')) }}
     {%- endfor -%}
     {{ return(none) }}
-{% endmacro %}
-
-
-{#-
-    Return statements of a script that drop the temporary views of a barrier, which would stay in a session that others share:
-    each before those that it reads. One that is not there is no error: after a lost connection it is another session.
--#}
-{% macro get_drop_stages_sql(stages) -%}
-    {%- for stage in stages | unique %}
-    begin
-        declare exit handler for sqlexception begin end;
-        uncache table if exists {{ stage }};
-        drop view {{ stage }};
-    end;
-    {%- endfor %}
-{%- endmacro %}
-
-
-{#- Drop temporary views before a run is refused that has staged something, or at the end of an operation; `mv` see run_table. -#}
-{% macro drop_stages(stages, mv=none) %}
-    {%- if stages -%}
-        {%- do dbt_backfill.run_table(
-            'drop the staged changes', 'begin ' ~ dbt_backfill.get_drop_stages_sql(stages) ~ ' end', mv
-        ) -%}
-    {%- endif -%}
 {% endmacro %}

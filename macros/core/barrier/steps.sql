@@ -1,26 +1,3 @@
-{#-
-    Run a statement that writes the MV. With `may_give_up`, of a plan that an earlier run left while the upstream has gone on: if it fails,
-    that is returned, so that the plan can be given up, and nothing is raised. (Jinja catches no error; a script of SQL does.) So a row on
-    which the query or a constraint fails does not stop the MV for ever once it was corrected upstream.
-
-    Returns {'may_give_up', 'failed': the step if it failed, none as a rule, 'result': dbt's table, none with may_give_up}.
--#}
-{% macro run_merge(backfill, step, sql, may_give_up=false) %}
-    {%- if not may_give_up -%}
-        {{ return({'may_give_up': false, 'failed': none, 'result': dbt_backfill.run_table(step, sql, backfill.mv)}) }}
-    {%- endif -%}
-    {%- set script -%}
-        begin
-            {{ dbt_backfill.declare_failure_handlers() }}
-            {{ sql }};
-            select to_json(named_struct('done', true));
-        end
-    {%- endset -%}
-    {%- set failed = dbt_backfill.find_failure(backfill, step, dbt_backfill.run_json(step, script)[0]) -%}
-    {{ return({'may_give_up': true, 'failed': failed, 'result': none}) }}
-{% endmacro %}
-
-
 {#- Return the handlers of such a script; Delta's conflicts with another run have a state of their own. -#}
 {% macro declare_failure_handlers() -%}
     declare exit handler for sqlstate '2D521' begin select to_json(named_struct('conflict', true)); end;
@@ -37,46 +14,6 @@
         ) -%}
     {%- endif -%}
     {{ return(step if result.get('failed') else none) }}
-{% endmacro %}
-
-
-{#-
-    Return how many rows of the MV a MERGE wrote: {'changed', 'deleted'}, as numbers or SQL expressions for the commit.
-
-    Delta returns that, but not from inside of a script, where it is null. Iceberg returns nothing and records it in the summary of the
-    snapshot that the MERGE made.
-
-    Arguments:
-      counts (string): of which rows: 'changes', those of the stage, of which each one that the query returns is updated or inserted,
-        and only the MERGE knows how many of the others there were to be deleted; 'all', of which nothing is known before; 'deleted'.
-      merged (dict): what run_merge returned.
-      staged (dict or none): as stage_changes returned it.
-      number (int): the number of the MERGE among those of the barrier, counted from the last, which has 1.
--#}
-{% macro get_merge_counts(backfill, counts, merged, staged, number) %}
-    {%- set written = {} -%}
-    {%- for action in ['updated', 'inserted', 'deleted'] -%}
-        {%- if backfill.options.file_format == 'delta' -%}
-            {%- set name = 'num_' ~ action ~ '_rows' -%}
-            {%- set rows = merged.result[0][name] | int if merged.result and name in merged.result.column_names else 0 -%}
-            {%- do written.update({action: 'cast(null as bigint)' if merged.may_give_up else rows}) -%}
-        {%- else -%}
-            {%- set sql -%}
-                (
-                    select max(cast(summary['spark.merge-into.num-target-rows-{{ action }}'] as bigint))
-                    from (
-                        select summary, row_number() over (order by committed_at desc) as number
-                        from {{ backfill.mv.render() }}.snapshots
-                        where summary['spark.merge-into.num-target-rows-inserted'] is not null
-                    )
-                    where number = {{ number }}
-                )
-            {%- endset -%}
-            {%- do written.update({action: sql}) -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {%- if counts == 'changes' -%} {{ return({'changed': staged.upserts, 'deleted': written.deleted if staged.drops else 0}) }} {%- endif -%}
-    {{ return({'changed': 0 if counts == 'deleted' else written.updated ~ ' + ' ~ written.inserted, 'deleted': written.deleted}) }}
 {% endmacro %}
 
 
@@ -360,4 +297,80 @@
         {{ return(plan.generation.relation ~ ', which it puts in place, is gone') }}
     {%- endif -%}
     {{ return(none) }}
+{% endmacro %}
+
+
+{#-
+    Return a SQL expression over a row that the MV is to get: true of one that it keeps as it is, and an error for any other one. None
+    where it keeps all.
+
+    Arguments:
+      backfill (dict): with 'partitions', see get_backfill.
+      columns (list of {'name', 'type'}): of the row.
+-#}
+{% macro unaltered_partition_predicate(backfill, columns, prefix='') %}
+    {%- set cases = [] -%}
+    {%- for column in dbt_backfill.get_partition_columns(backfill, columns) -%}
+        {%- set value, type = prefix ~ dbt_backfill.identifier(column.name), column.type -%}
+        {%- set text = 'cast(' ~ value ~ ' as string)' -%}
+        {%- set altered = {
+            'string': text ~ " in ('', '__HIVE_DEFAULT_PARTITION__') or not is_valid_utf8(" ~ text ~ ')',
+            'timestamp': 'not (try_cast(' ~ text ~ ' as timestamp_ltz) <=> ' ~ value ~ ')',
+        }.get('string' if type in ['char', 'varchar', 'binary'] else type) -%}
+        {%- if altered -%}
+            {%- set fact = 'backfilled_mv ' ~ backfill.mv.identifier ~ ': its query returns the ' ~ type ~ " '" -%}
+            {%- set shown = 'hex(' ~ value ~ ')' if type == 'binary' else text -%}
+            {%- set change = "' in the column " ~ column.name ~ ', by which the MV is partitioned, and Delta would keep another value. Correct '
+                ~ 'the row upstream; or let the query return another value there, or partition_by name another column, and rebuild with '
+                ~ '--full-refresh.' -%}
+            {%- do cases.append('when ' ~ altered ~ ' then raise_error(concat(' ~ dbt_backfill.string_literal(fact) ~ ', ' ~ shown ~ ', '
+                ~ dbt_backfill.string_literal(change) ~ '))') -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return('case ' ~ cases | join(' ') ~ ' else true end' if cases else none) }}
+{% endmacro %}
+
+
+{#-
+    Return a SQL expression that is true as long as the plan is the one to execute, and raises an error once another run has committed its
+    epoch or given it up. It is part of the source of every MERGE and replacement of a plan; of an ALTER, which has no source, it is the
+    statement right before it (get_alter_script). get_stopping_sql needs none: it runs after its plan was given up.
+
+    Delta and Iceberg fix the MV's version that a statement commits against before they evaluate its source. So a write that passes the
+    fence either sees no later commit or conflicts with it. One row of the progress table is read. Without it there is no state, and
+    nothing passes.
+
+    Arguments:
+      plan (dict or none): none of a repair, which is no barrier and puts the MV back to what the committed `epoch` promises. It passes as
+        long as no later barrier has begun.
+-#}
+{% macro get_fence(backfill, plan, epoch=none) -%}
+    {%- set stands = dbt_backfill.executable_plan_predicate(plan) if plan else 'epoch = ' ~ epoch ~ ' and plan_id is null' -%}
+    {%- set during = 'this one executed the barrier ' ~ plan.epoch if plan else 'its epoch ' ~ epoch ~ ' was repaired' -%}
+    coalesce(
+        (
+            select case
+                when {{ stands }} then true
+                else raise_error(concat(
+                    'backfilled_mv {{ backfill.mv.identifier }}: another run went on while {{ during }} (committed epoch ', epoch,
+                    coalesce(concat(' of invocation ', get_json_object(last, '$.invocation_id')), ''),
+                    coalesce(concat('; ', plan_kind, ' of invocation ', get_json_object(plan, '$.invocation_id'),
+                    ', planned at ', get_json_object(plan, '$.planned_at')), ''),
+                    '). This statement wrote nothing; run again to continue.'
+                ))
+            end
+            from {{ backfill.progress.render() }}
+            where vnode = 0
+        ),
+        cast(raise_error('backfilled_mv {{ backfill.mv.identifier }}: its state is gone. This statement wrote nothing.') as boolean)
+    )
+{%- endmacro %}
+
+
+{#-
+    Return a condition on rows of the progress table (`prefix`) that a plan is the one of the next epoch, and of its kind: not given up.
+-#}
+{% macro executable_plan_predicate(plan, prefix='') %}
+    {{ return(prefix ~ 'epoch = ' ~ (plan.epoch - 1) ~ ' and ' ~ prefix ~ 'plan_id = ' ~ dbt_backfill.string_literal(plan.plan_id)
+        ~ ' and ' ~ prefix ~ 'plan_kind = ' ~ dbt_backfill.string_literal(plan.kind)) }}
 {% endmacro %}

@@ -64,63 +64,6 @@
 {%- endmacro %}
 
 
-{#- True if a progress table as the committed plan has left it also serves this key and number of vnodes. -#}
-{% macro has_shape_of(committed, keys, vnode_count) %}
-    {%- set same_names = committed.key | map(attribute='upstream') | list == keys | map(attribute='upstream') | list -%}
-    {%- set same_types = committed.key | map(attribute='type') | list == keys | map(attribute='type') | list -%}
-    {{ return(same_names and same_types and committed.vnode_count == vnode_count and not dbt_backfill.is_abandoned_reset(committed)) }}
-{% endmacro %}
-
-
-{#-
-    True if a committed plan is a given-up reset (it reads no version), or swap. The MV may be a table of its columns, and the progress
-    table has the key and vnodes of the previous plan: only one that replaces it again can follow.
--#}
-{% macro is_abandoned_reset(plan) %}
-    {%- set replaces = dbt_backfill.get_source(plan).get('version') is none or plan.get('generation') is not none -%}
-    {{ return(plan.kind == 'abandon' and replaces) }}
-{% endmacro %}
-
-
-{#- Return the key of a rebuild with the progress table's columns for its position. Only a full refresh may give it others. -#}
-{% macro place_positions(backfill, state, key) %}
-    {%- if dbt_backfill.has_shape_of(state.committed, key, backfill.options.vnode_count) -%}
-        {{ return(dbt_backfill.keep_positions(key, state.committed)) }}
-    {%- endif -%}
-    {{ return(dbt_backfill.keep_positions(key, none, dbt_backfill.get_column_types(backfill.progress))) }}
-{% endmacro %}
-
-
-{#-
-    Return the key of a query with columns of the progress table for its position: those that the committed plan has for the same columns
-    of the upstream. Any other one is new, with the upstream's name, unless the table has it already, for itself, for another column of
-    the key, or for a key before a full refresh that had another type.
-
-    Arguments:
-      present (dict): names in lower case -> types of the columns that the table has.
--#}
-{% macro keep_positions(key, committed, present={}) %}
-    {%- set kept, placed = [], [] -%}
-    {%- for column in key -%}
-        {%- set same = ((committed or {}).get('key') or []) | selectattr('upstream', 'equalto', column.upstream) | list -%}
-        {%- do kept.append(same[0].position if same else none) -%}
-    {%- endfor -%}
-    {%- set taken = dbt_backfill.progress_columns().keys() | list + kept | select | map('lower') | list -%}
-    {%- for column in key -%}
-        {%- set positions = [kept[loop.index0]] if kept[loop.index0] else [] -%}
-        {%- for number in range(100) -%}
-            {%- set name = ('' if number == 0 else 'pk_' if number == 1 else 'pk' ~ number ~ '_') ~ column.upstream -%}
-            {%- if not positions and name | lower not in taken and present.get(name | lower, column.type) == column.type -%}
-                {%- do positions.append(name) -%}
-                {%- do taken.append(name | lower) -%}
-            {%- endif -%}
-        {%- endfor -%}
-        {%- do placed.append(dict(column, position=positions[0])) -%}
-    {%- endfor -%}
-    {{ return(placed) }}
-{% endmacro %}
-
-
 {#- Return the fields of a source, see the contract of the upstreams; `definition` is that of a change table, see describe_change_table. -#}
 {% macro source_fields() %}
     {{ return(['role', 'relation', 'kind', 'id', 'version', 'committed_at', 'definition']) }}

@@ -73,7 +73,7 @@
             max(upstream_version) as upstream_version, bool_or(dirty) as dirty,
             bool_and(backfill_finished) as finished, bool_or(backfill_finished) as any_finished, count(*) as rows,
             bool_and(backfill_finished) or min(__bf_position) <=> max(__bf_position) as uniform,
-            max(plan) as plan, max(plan_kind) as plan_kind, max(last) as last
+            max(plan) as plan, max(last) as last
             {%- if plan %},
             coalesce(bool_or(exists(
                 array_append(coalesce(unwritten, array()), last),
@@ -101,59 +101,6 @@
         written=written,
         settings=settings,
     )) }}
-{% endmacro %}
-
-
-{#- True if anything has been backfilled. -#}
-{% macro has_started(state) %}
-    {{ return(not state.uniform or state.any_finished or state.get('position') is not none) }}
-{% endmacro %}
-
-
-{#- True if the MV has earlier rows above the position, which a sweep has not reached. -#}
-{% macro is_sweeping(state) %}
-    {{ return((state.committed.get('kind') == 'sweep' or state.committed.get('sweeps', false)) and not state.finished) }}
-{% endmacro %}
-
-
-{#- Return the plan whose version the changes are read from: that of the last barrier that was executed, none if there is none. -#}
-{% macro get_feed_start(state) %}
-    {%- if state.get('upstream_version') is none -%} {{ return(none) }} {%- endif -%}
-    {{ return((state.committed.get('given_up') or {}).get('since') if state.dirty else state.committed) }}
-{% endmacro %}
-
-
-{#-
-    Return columns that are being filled, of the rows that existed already: {
-      'columns': a list of {'name', 'type', 'was': the type that it had in the MV, where it is to be widened}: they are new, or
-        widened, or their definition was changed while they were filled,
-      'position': the literals of the second position: up to there they hold what the query gives; none at the beginning,
-      'row_count': how many rows of the upstream were read for them,
-      'drops': the names of columns that the next plan has to drop
-    }
-
-    Above the second position nothing is promised of these columns: they are null, or of a row that has changed since, or, where the
-    definition of a column was changed while it was filled, or its type, of the previous one.
--#}
-{% macro new_filling(columns, position=none, row_count=0, drops=[]) %}
-    {{ return({'columns': columns, 'position': position, 'row_count': row_count, 'drops': drops}) }}
-{% endmacro %}
-
-
-{#- Return those of a committed state; none if all columns hold up to the position of the MV. -#}
-{% macro get_filling(state) %}
-    {%- set plan = state.committed or {} -%}
-    {%- if not plan.get('fills') or plan.get('last_fill') and not state.dirty -%} {{ return(none) }} {%- endif -%}
-    {{ return(dbt_backfill.new_filling(
-        plan.fills, plan.get('fill_low' if state.dirty else 'fill_high'), plan.get('filled_row_count') or 0
-    )) }}
-{% endmacro %}
-
-
-{#- Return what is being filled, and to be dropped, before a plan is executed; none of a plan that does neither. -#}
-{% macro get_filling_of_plan(plan) %}
-    {%- if not plan.get('fills') and not plan.get('drops') -%} {{ return(none) }} {%- endif -%}
-    {{ return(dbt_backfill.new_filling(plan.get('fills') or [], plan.get('fill_low'), drops=plan.get('drops') or [])) }}
 {% endmacro %}
 
 

@@ -1,7 +1,7 @@
 {#-
     Return the tables of an MV: {'mv', 'progress', 'barriers', 'controls', 'staged', 'replica', 'live'}, as relations. `state/` defines and
     reads their columns. The statements that move the progress are in barrier/ (plan_barrier, abandon, commit) and features/rescale.sql. It is also
-    read by barrier/fence.sql, and, where vnodes have positions of their own, by position/keys.sql, barrier/choose_plan.sql,
+    read by the fence (get_fence), and, where vnodes have positions of their own, by position/keys.sql, barrier/choose_plan.sql,
     features/live_view.sql and operations/verify/comparison.sql. A clone copies it, and reports read it (state/progress.sql).
 
     `<mv>__progress` has one row per vnode and is the only truth: what is committed, and what is planned.
@@ -32,11 +32,26 @@
 {% endmacro %}
 
 
-{#- Return those of these tables that exist, none for the others; by default of those that a run looks for. -#}
-{% macro get_existing_relations(relations, names=['mv', 'progress', 'barriers']) %}
-    {%- set existing = {} -%}
-    {%- for name in names -%} {%- do existing.update({name: dbt_backfill.load_table(relations[name])}) -%} {%- endfor -%}
-    {{ return(existing) }}
+{#-
+    Refuse an MV beside which another node of the project makes a table with the name of its state or history, of its live view,
+    or of its next generation: dbt would replace the one by the other, or take it for its own.
+-#}
+{% macro check_state_names(relations, options) %}
+    {%- set own, next = [], dbt_backfill.get_next_relations(relations.mv).values() | list if options.full_refresh_mode == 'beside' else [] -%}
+    {%- for name in dbt_backfill.companion_names() + (['live'] if options.live_view else []) -%}
+        {%- do own.append(relations[name]) -%}
+    {%- endfor -%}
+    {%- for relation in own + next -%}
+        {%- set node = dbt_backfill.find_maker(relation) -%}
+        {%- if node is not none -%}
+            {%- do dbt_backfill.refuse(
+                relation.render() ~ ' has the name of ' ~ ('its next generation' if loop.index > own | length
+                    else 'its live view' if relation == relations.live else 'its state')
+                    ~ ', and the ' ~ node.resource_type ~ ' ' ~ dbt_backfill.get_model_name(node) ~ ' makes a table there',
+                'Give one of the two another alias'
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
 {% endmacro %}
 
 

@@ -204,37 +204,6 @@
 {% endmacro %}
 
 
-{#-
-    Return a SQL expression over a row that the MV is to get: true of one that it keeps as it is, and an error for any other one. None
-    where it keeps all.
-
-    Arguments:
-      backfill (dict): with 'partitions', see get_backfill.
-      columns (list of {'name', 'type'}): of the row.
--#}
-{% macro unaltered_partition_predicate(backfill, columns, prefix='') %}
-    {%- set cases = [] -%}
-    {%- for column in dbt_backfill.get_partition_columns(backfill, columns) -%}
-        {%- set value, type = prefix ~ dbt_backfill.identifier(column.name), column.type -%}
-        {%- set text = 'cast(' ~ value ~ ' as string)' -%}
-        {%- set altered = {
-            'string': text ~ " in ('', '__HIVE_DEFAULT_PARTITION__') or not is_valid_utf8(" ~ text ~ ')',
-            'timestamp': 'not (try_cast(' ~ text ~ ' as timestamp_ltz) <=> ' ~ value ~ ')',
-        }.get('string' if type in ['char', 'varchar', 'binary'] else type) -%}
-        {%- if altered -%}
-            {%- set fact = 'backfilled_mv ' ~ backfill.mv.identifier ~ ': its query returns the ' ~ type ~ " '" -%}
-            {%- set shown = 'hex(' ~ value ~ ')' if type == 'binary' else text -%}
-            {%- set change = "' in the column " ~ column.name ~ ', by which the MV is partitioned, and Delta would keep another value. Correct '
-                ~ 'the row upstream; or let the query return another value there, or partition_by name another column, and rebuild with '
-                ~ '--full-refresh.' -%}
-            {%- do cases.append('when ' ~ altered ~ ' then raise_error(concat(' ~ dbt_backfill.string_literal(fact) ~ ', ' ~ shown ~ ', '
-                ~ dbt_backfill.string_literal(change) ~ '))') -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {{ return('case ' ~ cases | join(' ') ~ ' else true end' if cases else none) }}
-{% endmacro %}
-
-
 {#- Return those of the columns by which a Delta table is partitioned; their types without what these have in brackets. -#}
 {% macro get_partition_columns(backfill, columns) %}
     {%- set partitions, found = backfill.get('partitions'), [] -%}

@@ -94,31 +94,6 @@
 {% endmacro %}
 
 
-{#-
-    Return the provider of a table: `delta`, `iceberg` or another; none if there is none. dbt's cache has a relation that was built in this
-    invocation as its materialization returned it, without a provider, so Spark is asked.
--#}
-{% macro get_table_format(relation, name=none) %}
-    {%- set information, name = relation.information or '', name or relation -%}
-    {%- if relation.is_delta -%} {{ return('delta') }} {%- endif -%}
-    {#- A table of Iceberg's Hive catalog is listed as a Hive table with a property. -#}
-    {%- if relation.is_iceberg or 'table_type=ICEBERG' in information or 'Provider: iceberg' in information -%} {{ return('iceberg') }} {%- endif -%}
-    {%- if 'Provider:' in information -%} {{ return(modules.re.search('Provider: (\\w*)', information).group(1)) }} {%- endif -%}
-    {%- for row in dbt_backfill.run_table('describe ' ~ relation.identifier, 'describe extended ' ~ name.render()) if row[0] == 'Provider' -%}
-        {{ return(row[1]) }}
-    {%- endfor -%}
-    {%- set catalog = dbt_backfill.get_catalog(name) -%}
-    {%- if catalog -%}
-        {#- The URL would say which database it is, and Spark does not show it. A SET takes a comment behind it for a part of the name. -#}
-        {%- set sql = 'execute immediate ' ~ dbt_backfill.string_literal('set spark.sql.catalog.' ~ catalog) -%}
-        {%- for row in dbt_backfill.run_table('look at the catalog ' ~ catalog, sql) if (row[1] | string).endswith('.JDBCTableCatalog') -%}
-            {{ return('postgres') }}
-        {%- endfor -%}
-    {%- endif -%}
-    {{ return(none) }}
-{% endmacro %}
-
-
 {#- Return the type with which a table of a format keeps a column: Iceberg has no integers of less than 32 bits. -#}
 {% macro get_kept_type(type, file_format) %}
     {{ return('int' if file_format == 'iceberg' and type in ['tinyint', 'smallint'] else type) }}

@@ -183,7 +183,7 @@ def test_what_a_macro_says_is_not_taken_for_a_statements_error(error: Exception)
 def test_once_dbt_is_stopped_no_statement_of_a_barrier_begins_and_its_place_is_told_once(
     execute: Callable[..., Any], manager: SparkBackfillConnectionManager, lines: list[str]
 ) -> None:
-    manager.note_place("mv [STOPPED · 40.0 %]")
+    manager.set_line_if_stopped("mv [STOPPED · 40.0 %]")
     manager.cancel_open()
 
     for _ in range(2):

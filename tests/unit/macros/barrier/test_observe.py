@@ -88,7 +88,7 @@ def test_an_mv_that_is_not_there_yet_is_about_to_be_created(
     state = observed.pop("state")
     committed = state.pop("committed")
 
-    assert observed == {"mv": None, "begun_anew": None, "analysis": analysis}
+    assert observed == {"mv": None, "late_reset": None, "analysis": analysis}
     assert committed["backfill_id"]
     assert (state["missing"], state["epoch"], state["row_count"]) == (True, 0, 0)
     assert not state["finished"] and not state["dirty"]
@@ -451,7 +451,7 @@ def test_an_iceberg_mv_goes_on_or_is_to_be_reset(
     committed = make_plan(epoch=2, **more.pop("last"))
     observed = observe_iceberg(at, history, committed=committed, **more)
 
-    assert observed["begun_anew"] == (BEGUN_ANEW if anew else None)
+    assert observed["late_reset"] == (BEGUN_ANEW if anew else None)
     assert len(macros.statements) == (1 if history is None else 2)
 
 

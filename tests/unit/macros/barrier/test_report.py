@@ -106,12 +106,12 @@ def test_the_adapter_knows_where_a_model_stands(
 ) -> None:
     told: list[str] = []
     macros.context["adapter"] = SimpleNamespace(
-        type=lambda: "spark_backfill", note_place=told.append
+        type=lambda: "spark_backfill", set_line_if_stopped=told.append
     )
     found = make_state(**{"epoch": 3, "row_count": 40, **state})
     found["committed"] |= {"upstream_row_count": 100}
 
-    macros.call("note_place_of_run", backfill, found)
+    macros.call("set_line_if_stopped", backfill, found)
 
     assert told == [place]
 

@@ -82,7 +82,7 @@ def run(
 
         macros.stub("run_barrier", run_barrier)
         found = {"written": None, "control": {}, **make_state(**state)}
-        observed = {"state": found, "begun_anew": found_anew, "analysis": found["epoch"]}
+        observed = {"state": found, "late_reset": found_anew, "analysis": found["epoch"]}
         result = macros.call("run_barriers", backfill, observed, rebuild)
         return {**result, "left": left}
 
@@ -300,7 +300,7 @@ def test_a_turn_is_taken_for_each_barrier_if_asked_and_where_there_are_turns(
     turns: list[None] = []
     macros.context["adapter"].type = lambda: adapter
     macros.context["adapter"].take_turn = lambda: turns.append(None)
-    macros.context["adapter"].note_place = lambda place: None
+    macros.context["adapter"].set_line_if_stopped = lambda place: None
     options["take_turns"] = asked
     run("advance", "advance")  # and one more, for which there is nothing left to do
 

@@ -133,7 +133,7 @@ def left_with(
 def test_it_is_said_what_an_adoption_is_about_to_do(
     macros: Macros, backfill: Any, existing: Any, make_state: Any, count: int, rows: str
 ) -> None:
-    observed = {"state": make_state(), "mv": None, "begun_anew": None, "analysis": None}
+    observed = {"state": make_state(), "mv": None, "late_reset": None, "analysis": None}
     for name, answer in {
         "check_leftovers_are_ours": None, "read_left_state": None, "prepare_creation": [],
         "create_backfill": None, "get_set_properties_sql": "alter", "adopted_properties": {},

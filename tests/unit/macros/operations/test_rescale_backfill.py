@@ -19,10 +19,10 @@ def rescale(macros: Macros, verified: Any, make_plan: Any) -> Callable[..., list
     The MV has 4 vnodes.
     """
 
-    def rescale(vnode_count: Any, begun_anew: Any = None, more: Any = None, **state: Any) -> Any:
+    def rescale(vnode_count: Any, late_reset: Any = None, more: Any = None, **state: Any) -> Any:
         executed: list[Any] = []
         operated = {
-            **verified, "state": {**verified["state"], **state}, "begun_anew": begun_anew
+            **verified, "state": {**verified["state"], **state}, "late_reset": late_reset
         }  # fmt: skip
 
         def run(operated: Any, plan: Any) -> Any:
@@ -70,7 +70,7 @@ def test_a_plan_that_was_left_is_executed_first(rescale: Any, make_plan: Any) ->
         ({"planned": {"kind": "advance"}}, "its barrier 3 has begun and is not committed"),
         ({"dirty": True}, "its barrier 3 has begun and is not committed"),
         ({"upstream_version": None}, "it cannot be rescaled before its next run, because nothing"),
-        ({"begun_anew": "it was begun anew"}, "it cannot be rescaled before its next run, because"),
+        ({"late_reset": "it was begun anew"}, "it cannot be rescaled before its next run, because"),
     ],
 )
 def test_what_the_next_run_has_to_do_comes_first(

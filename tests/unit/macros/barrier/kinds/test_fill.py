@@ -56,7 +56,7 @@ def test_what_compares_all_rows_ends_it(
 
     def reanchor(now: Any) -> Any:
         given = (backfill, state, observed, analysis, "-", True)
-        return macros.call("choose_reanchor", *given, whole=True, filling=now)
+        return macros.call("choose_recovery", *given, whole=True, filling=now)
 
     ended = {
         "fills": FILLS, "fill_low": ["2", "3"], "fill_high": None, "last_fill": True,

@@ -50,7 +50,7 @@ def test_its_plan_notes_the_old_position_and_has_no_range(
     options["on_gap"] = "sweep"
     observed = {"version": "18", "id": "u1", "log": [], "complete": True}
     plan = macros.call(
-        "choose_reanchor", backfill, make_state(), observed, analysis, "a gap", started=True
+        "choose_recovery", backfill, make_state(), observed, analysis, "a gap", started=True
     )
 
     assert (plan["kind"], plan["reason"], plan["sources"][0]["version"]) == ("sweep", "a gap", "18")

@@ -199,3 +199,85 @@
     {%- do dbt_backfill.run_abandon(backfill, given_up) -%}
     {{ return(given_up) }}
 {% endmacro %}
+
+
+{#-
+    Return a plan that repairs the MV without a feed: a re-anchor, a sweep or a reset. After plans that were given up, it repairs only what
+    they could touch, if that is known. Otherwise the whole prefix is read again, at once or in slices (a sweep), and its keys are checked
+    again, unless `on_gap` refuses that. An MV that has no rows yet is reset. One whose sweep has read nothing yet keeps its previous rows.
+
+    Arguments:
+      whole (boolean): true if no part can be repaired alone: the changes cannot be read, or the feed does not list all that changed.
+      filling (dict or none): see new_filling; whatever reads the whole prefix again also ends that.
+      views (list): the temporary views to drop before a refusal.
+-#}
+{% macro choose_recovery(backfill, state, observed, analysis, reason, started, whole=false, views=[], filling=none) %}
+    {%- set ended = {'drops': filling.drops} if filling else {} -%}
+    {%- if filling and filling.columns -%}
+        {%- do ended.update({
+            'fills': filling.columns, 'fill_low': filling.position, 'fill_high': none, 'last_fill': true,
+            'next_bounds': [], 'bounds_complete': false,
+        }) -%}
+    {%- endif -%}
+    {%- if not started and not dbt_backfill.is_sweeping(state) -%}
+        {{ return(dbt_backfill.new_reset_plan(backfill, state, analysis, reason)) }}
+    {%- endif -%}
+    {%- set plan = dbt_backfill.new_plan_at(backfill, state, analysis, 'reanchor', observed, observed.version, reason) -%}
+    {%- set touched = none if whole or filling and filling.columns else dbt_backfill.find_touched_ranges(backfill, state, observed) -%}
+    {%- set sweeps = backfill.options.on_gap == 'sweep' or dbt_backfill.is_sweeping(state) -%}
+    {%- if touched is none and started and backfill.options.on_gap == 'fail' -%}
+        {%- do dbt_backfill.drop_stages(views) -%}
+        {%- do dbt_backfill.refuse(
+            'its next barrier would compare all ' ~ '{:,}'.format(state.row_count) ~ ' rows read so far with its query, because '
+                ~ reason,
+            "Set on_gap='reanchor' to let it, on_gap='sweep' to do so in slices, or rebuild the MV with --full-refresh"
+        ) -%}
+    {%- elif touched is none and sweeps -%}
+        {#- The old position is recorded as the beginning of its range, where the state stays if it is given up; it has no end. -#}
+        {{ return(dict(dict(plan, kind='sweep', range_high=none, next_bounds=[], bounds_complete=false), **ended)) }}
+    {%- endif -%}
+    {{ return(dict(plan, touched=touched, **ended)) }}
+{% endmacro %}
+
+
+{#- Return a plan that rebuilds the MV, whose key, number of vnodes and order may be others than before. -#}
+{% macro new_reset_plan(backfill, state, analysis, reason) %}
+    {{ return(dict(
+        dbt_backfill.new_plan(backfill, state, analysis, 'reset', reason), sweeps=false, vnode_count=backfill.options.vnode_count,
+        key=dbt_backfill.with_order(dbt_backfill.place_positions(backfill, state, analysis.key), backfill.options.backfill_order),
+    )) }}
+{% endmacro %}
+
+
+{#-
+    Return a plan that replaces the MV by a next generation: with the query that it was filled by, up to the version that it holds,
+    and its counts of rows.
+
+    Arguments:
+      next (dict): see read_filled_generation.
+-#}
+{% macro new_swap_plan(backfill, state, analysis, next, reason) %}
+    {%- set filled, taken = next.state.committed, {} -%}
+    {%- for name in ['sources', 'query', 'query_hash', 'query_columns', 'vnode_count', 'backfill_mode', 'upstream_row_count'] -%}
+        {%- do taken.update({name: filled.get(name)}) -%}
+    {%- endfor -%}
+    {{ return(dict(
+        dbt_backfill.new_plan(backfill, state, dict(analysis, key=filled.key), 'swap', reason),
+        sweeps=false, last_range=true, next_bounds=[], bounds_complete=true,
+        settings=dbt_backfill.get_result_settings(state.settings, filled.settings),
+        key=dbt_backfill.place_positions(backfill, state, filled.key),
+        counted={'vnode_row_counts': '(select map_from_entries(collect_list(struct(vnode, row_count))) from '
+            ~ next.backfill.progress.render() ~ ')'},
+        generation={'relation': next.backfill.mv.render(), 'id': filled.backfill_id, 'version': next.version},
+        **taken
+    )) }}
+{% endmacro %}
+
+
+{#- Return the key of a rebuild with the progress table's columns for its position. Only a full refresh may give it others. -#}
+{% macro place_positions(backfill, state, key) %}
+    {%- if dbt_backfill.has_shape_of(state.committed, key, backfill.options.vnode_count) -%}
+        {{ return(dbt_backfill.keep_positions(key, state.committed)) }}
+    {%- endif -%}
+    {{ return(dbt_backfill.keep_positions(key, none, dbt_backfill.get_column_types(backfill.progress))) }}
+{% endmacro %}
