@@ -73,6 +73,77 @@
 
 
 {#-
+    Return the primary key as a list of {'name': the MV's column, 'upstream': the upstream's, 'type': of both}, in the order of unique_key.
+
+    The upstream's column is taken from the topmost projection of the optimized plan, which has an unchanged column as
+    `column#1 AS __bf_key_1#2`; its name from the relation, as the query may write that in another case.
+
+    Raises: a column of unique_key is an expression, another column than upstream_key says, or of a type of which no positions can be made.
+-#}
+{% macro key_lineage(explained, unique_key, upstream_key) %}
+    {%- set plan, attributes, keys = explained.optimized | join('\n'), dbt_backfill.get_attributes(explained.optimized[-1]), [] -%}
+    {#-
+        Spark compares positions and renders them as text. Left out on purpose: float and double (NaN and statistics of files disagree),
+        strings with a collation (equal keys with unequal hashes), and everything that has no order.
+    -#}
+    {%- set ordered = ['tinyint', 'smallint', 'int', 'bigint', 'string', 'date', 'timestamp', 'timestamp_ntz', 'boolean', 'binary'] -%}
+    {%- for column in unique_key -%}
+        {%- set before = plan.split(' AS __bf_key_' ~ loop.index ~ '#')[0] -%}
+        {%- set expression = before.split('Project [')[-1] if loop.first
+            else before.split(' AS __bf_key_' ~ loop.index0 ~ '#')[-1].partition(', ')[2] -%}
+        {%- set name, sign, id = expression.rpartition('#') -%}
+        {%- set type, upstream = explained.key_types[loop.index0], attributes.get(id.rstrip('L'), '') -%}
+        {%- if not upstream or upstream | lower != name | lower -%}
+            {#- Spark pads a char(n) as it reads it: an expression, of which it pushes nothing to files. -#}
+            {%- if 'readSidePadding(' in expression or 'readSidePadding(' in plan and ') AS ' ~ expression in plan -%}
+                {%- do dbt_backfill.refuse(
+                    "'" ~ column ~ "' of unique_key has the type char(n), of which no positions can be made",
+                    'Give the upstream a key of the type string or varchar(n)'
+                ) -%}
+            {%- endif -%}
+            {%- do dbt_backfill.refuse(
+                "'" ~ column ~ "' of unique_key is not a column of the upstream but an expression",
+                'Select the primary key of the upstream unchanged (another name is fine)'
+            ) -%}
+        {%- elif upstream_key and upstream_key[loop.index0] | lower != upstream | lower -%}
+            {%- do dbt_backfill.refuse(
+                "upstream_key says that '" ~ column ~ "' carries '" ~ upstream_key[loop.index0] ~ "', and the query takes it from '" ~ upstream ~ "'",
+                'Correct upstream_key, or leave it out'
+            ) -%}
+        {%- elif upstream in keys | map(attribute='upstream') -%}
+            {%- do dbt_backfill.refuse(
+                "two columns of unique_key carry '" ~ upstream ~ "' of the upstream", 'Name each column of the primary key once'
+            ) -%}
+        {%- elif type not in ordered and not type.startswith('decimal(') -%}
+            {%- do dbt_backfill.refuse(
+                "'" ~ column ~ "' of unique_key has the type " ~ type ~ ', of which no positions can be made',
+                'Use a key of integers, strings (without a collation), dates, timestamps, decimals, booleans or binary'
+            ) -%}
+        {%- endif -%}
+        {%- do keys.append({'name': column, 'upstream': upstream, 'type': type}) -%}
+    {%- endfor -%}
+    {{ return(keys) }}
+{% endmacro %}
+
+
+{#-
+    Return what a query reads of the upstream: {
+      'columns': a list of {'name', 'type'}; none where these are all of them, or where it cannot be known,
+      'lacks': true if the upstream, at the version whose columns were asked for, may lack one that the query reads of it today
+    }
+-#}
+{% macro find_read_columns(explained) %}
+    {%- set attributes, names, read = dbt_backfill.get_attributes(explained.optimized[-1]), {}, [] -%}
+    {%- for id in modules.re.findall('#(\\d+)', explained.optimized[:-1] | join('\n')) -%}
+        {%- if id in attributes -%} {%- do names.update({attributes[id]: true}) -%} {%- endif -%}
+    {%- endfor -%}
+    {%- for column in explained.upstream_columns if column.name in names -%} {%- do read.append(column) -%} {%- endfor -%}
+    {%- set lacks = not read or read | length != names | length -%}
+    {{ return({'columns': none if lacks or read | length == explained.upstream_columns | length else read, 'lacks': lacks}) }}
+{% endmacro %}
+
+
+{#-
     Add the session's time zone to the settings, if what the query reads depends on it: it reads columns of the type `timestamp`, and a
     table is partitioned by one. The tables are asked before anything is read, after a gap, and for another query; else the last plan says
     it: only who replaces the upstream partitions it otherwise.
