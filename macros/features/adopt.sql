@@ -196,7 +196,7 @@
     {%- set types = dbt_backfill.types_by_name(present) -%}
     {%- set described = dbt_backfill.run_table('describe ' ~ backfill.mv.identifier, 'describe table ' ~ name) -%}
     {#- A select gives a char(n) or varchar(n) out as a string, and Delta describes them so. -#}
-    {%- for row in described if row[0] | lower in types and modules.re.search('\\b(var)?char\\(', row[1] or '') -%}
+    {%- for row in described if row[0] | lower in types and 'char(' in (row[1] or '') -%}
         {%- do types.update({row[0] | lower: row[1]}) -%}
     {%- endfor -%}
     {%- if 'string' in types.values() | join(' ') -%}

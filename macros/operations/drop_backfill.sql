@@ -98,7 +98,7 @@
             {%- do dbt_backfill.run_table('drop the ' ~ what, sql, dropped.mv) -%}
             {#- DROP TABLE leaves the files of an external Delta table. -#}
             {%- set information = found.information or '' -%}
-            {%- set stay = '; its files stay in ' ~ modules.re.search('Location: ([^\\n]*)', information).group(1)
+            {%- set stay = '; its files stay in ' ~ information.split('Location: ')[1].split('\n')[0]
                 if found.is_delta and 'Type: EXTERNAL' in information else '' -%}
             {%- do log(dropped.name ~ ': dropped the ' ~ what ~ ' ' ~ relation.render() ~ stay, info=true) -%}
         {%- endif -%}
@@ -188,10 +188,9 @@
     {%- for key, owner in owners.items() if owner.config.materialized == 'backfilled_mv' -%}
         {%- do known.extend([key, key ~ '__next']) -%}
     {%- endfor -%}
-    {%- set companion = '(?s)(.+)__(' ~ (dbt_backfill.companion_names() + ['live']) | join('|') ~ ')' -%}
     {%- for table in tables -%}
-        {%- set name = modules.re.fullmatch(companion, table) -%}
-        {%- if name -%} {%- do names.append(name.group(1)) -%} {%- endif -%}
+        {%- set name, sign, companion = table.rpartition('__') -%}
+        {%- if name and companion in dbt_backfill.companion_names() + ['live'] -%} {%- do names.append(name) -%} {%- endif -%}
     {%- endfor -%}
     {%- for name in names | unique(case_sensitive=true) | sort -%}
         {%- set mv = api.Relation.create(schema=schema, identifier=name) -%}

@@ -185,7 +185,7 @@
     {%- if relation.is_delta -%} {{ return('delta') }} {%- endif -%}
     {#- A table of Iceberg's Hive catalog is listed as a Hive table with a property. -#}
     {%- if relation.is_iceberg or 'table_type=ICEBERG' in information or 'Provider: iceberg' in information -%} {{ return('iceberg') }} {%- endif -%}
-    {%- if 'Provider:' in information -%} {{ return(modules.re.search('Provider: (\\w*)', information).group(1)) }} {%- endif -%}
+    {%- if 'Provider: ' in information -%} {{ return((information.split('Provider: ')[1].split() or [''])[0]) }} {%- endif -%}
     {%- for row in dbt_backfill.run_table('describe ' ~ relation.identifier, 'describe extended ' ~ name.render()) if row[0] == 'Provider' -%}
         {{ return(row[1]) }}
     {%- endfor -%}

@@ -125,7 +125,10 @@
     {%- endif -%}
     {%- set types = dbt_backfill.types_by_name(dbt_backfill.get_table_columns(backfill.mv)) -%}
     {#- A column of a type that Spark cannot compare only has the name of one of the key. -#}
-    {%- for key in plan.key if modules.re.search('map<|variant', types.get(key.name | lower, 'map<')) -%} {{ return(none) }} {%- endfor -%}
+    {%- for key in plan.key -%}
+        {%- set type = types.get(key.name | lower, 'map<') -%}
+        {%- if 'map<' in type or 'variant' in type -%} {{ return(none) }} {%- endif -%}
+    {%- endfor -%}
     {%- set columns = dbt_backfill.mv_columns(plan.key) -%}
     merge into {{ mv }} as mv
     using (select {{ columns | join(', ') }} from {{ mv }} limit 1) as row

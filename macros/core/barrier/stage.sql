@@ -278,8 +278,8 @@
 
 {#- Return a predicate of the keys that the feed may list otherwise than they are: texts, days and times. None if it lists all as they are. -#}
 {% macro altered_key_predicate(changes, keys, prefix='') %}
-    {%- set kept = '(tinyint|smallint|int|bigint|boolean|decimal\\(\\d+,\\d+\\))' -%}
-    {%- for key in keys if changes.alters_values and not modules.re.fullmatch(kept, key.type) -%}
+    {%- set kept = ['tinyint', 'smallint', 'int', 'bigint', 'boolean'] -%}
+    {%- for key in keys if changes.alters_values and key.type not in kept and not key.type.startswith('decimal(') -%}
         {{ return(dbt_backfill.altered_predicate('struct(' ~ dbt_backfill.upstream_columns(keys, prefix) | join(', ') ~ ')')) }}
     {%- endfor -%}
     {{ return(none) }}

@@ -187,10 +187,12 @@
 -#}
 {% macro find_unknown_options() %}
     {%- set options, own, unknown, found = dbt_backfill.get_config(), dbt_backfill.get_options().keys() | list, [], [] -%}
-    {%- set looks_like_ours = '(backfil|barrier|vnode|check_k|on_quer|on_gap|upstream_k|live_v|change_feed|run_(min|row)|take_t|replica|compact'
-        ~ '|sort_when)' -%}
+    {%- set looks_like_ours = (
+        'backfil', 'barrier', 'vnode', 'check_k', 'on_quer', 'on_gap', 'upstream_k', 'live_v', 'change_feed', 'run_min', 'run_row', 'take_t',
+        'replica', 'compact', 'sort_when',
+    ) -%}
     {%- for name in model.config.keys() | list + (options.get('meta') or {}).keys() | list -%}
-        {%- if modules.re.match(looks_like_ours, name) and name not in own -%} {%- do unknown.append(name) -%} {%- endif -%}
+        {%- if name.startswith(looks_like_ours) and name not in own -%} {%- do unknown.append(name) -%} {%- endif -%}
     {%- endfor -%}
     {#- What dbt and dbt-spark do with a model of any materialization, and what the clauses of our tables read. -#}
     {%- set of_dbt = [

@@ -30,9 +30,9 @@
     {%- set given, adopted = config.get('tblproperties') or {}, {} -%}
     {%- for name, value in all.items() -%}
         {%- set is_default = name not in own and name not in given -%}
-        {%- set of_a_new_table = modules.re.match(
-            'format-version|delta\\.(enableDeletionVectors|columnMapping|feature|constraints)|dbt_backfill\\.', name
-        ) -%}
+        {%- set of_a_new_table = name.startswith((
+            'format-version', 'delta.enableDeletionVectors', 'delta.columnMapping', 'delta.feature', 'delta.constraints', 'dbt_backfill.',
+        )) -%}
         {%- set is_older = name == 'format-version' and value | int <= present.get(name, 0) | int -%}
         {%- if not is_older and not (is_default and (of_a_new_table or present.get(name))) -%} {%- do adopted.update({name: value}) -%} {%- endif -%}
     {%- endfor -%}
@@ -210,7 +210,7 @@
     {%- if backfill.options.file_format != 'delta' -%} {{ return(found) }} {%- endif -%}
     {%- if partitions is none -%} {%- set partitions = dbt_backfill.get_configured_partitions() -%} {%- endif -%}
     {%- for column in columns if column.name | lower in partitions -%}
-        {%- do found.append({'name': column.name, 'type': modules.re.split('[ (]', column.type)[0]}) -%}
+        {%- do found.append({'name': column.name, 'type': column.type.split('(')[0].split(' ')[0]}) -%}
     {%- endfor -%}
     {{ return(found) }}
 {% endmacro %}

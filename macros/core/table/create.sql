@@ -34,10 +34,10 @@
 {#- Refuse to rebuild a Delta table at another location: it is replaced where it is, and Delta fails once the rebuild is planned. -#}
 {% macro check_location(mv) %}
     {%- if dbt_backfill.get_file_format() != 'delta' or not config.get('location_root') -%} {{ return(none) }} {%- endif -%}
-    {%- set found = modules.re.search('Location: ([^\\n]*)', (dbt_backfill.load_table(mv) or {}).information or '') -%}
+    {%- set found = ((dbt_backfill.load_table(mv) or {}).information or '').partition('Location: ')[2].split('\n')[0] -%}
     {%- if not found -%} {{ return(none) }} {%- endif -%}
     {%- set wanted, paths = config.get('location_root') ~ '/' ~ mv.identifier, [] -%}
-    {%- for location in [wanted, found.group(1)] -%}
+    {%- for location in [wanted, found] -%}
         {#- Without its scheme and host, as Delta compares them. -#}
         {%- do paths.append(modules.re.sub('/+', '/', modules.re.sub('^\\w+:(//[^/]*)?', '', location)).rstrip('/')) -%}
     {%- endfor -%}
@@ -45,7 +45,7 @@
     {%- set below = '/' ~ modules.re.sub('^(\\.{1,2}/)+', '', paths[0]) -%}
     {%- if not (paths[1] == paths[0] if paths[0].startswith('/') else paths[1].endswith(below)) -%}
         {%- do dbt_backfill.refuse(
-            'it is at ' ~ found.group(1) ~ ', and its location_root would put it at ' ~ wanted,
+            'it is at ' ~ found ~ ', and its location_root would put it at ' ~ wanted,
             'Set location_root to its location, or drop it first, if it is an MV by the run-operation drop_backfill'
         ) -%}
     {%- endif -%}

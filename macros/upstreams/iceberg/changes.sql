@@ -166,7 +166,7 @@
     {%- set bounded, bounds = [], ["'true'"] -%}
     {#- Strings have no bounds: to Spark Iceberg's uuid is one too, and is ordered otherwise. -#}
     {%- for key in keys
-            if modules.re.fullmatch('(int|bigint|date|timestamp|timestamp_ntz|decimal\\(\\d+,\\d+\\))', key.type) is not none -%}
+            if key.type in ['int', 'bigint', 'date', 'timestamp', 'timestamp_ntz'] or key.type.startswith('decimal(') -%}
         {%- do bounded.append(key) -%}
         {%- set column, number = 'source.' ~ dbt_backfill.identifier(key.upstream), loop.index -%}
         {%- for operator, bound in [(' >= ', 'low_'), (' <= ', 'high_')] -%}

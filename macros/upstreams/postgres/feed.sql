@@ -161,7 +161,7 @@
 
 {#- Return a type of Spark's as a change table has it: texts have no length there. -#}
 {% macro get_plain_type(type) %}
-    {{ return(modules.re.sub('^(var)?char\\(.*', 'string', type | lower)) }}
+    {{ return('string' if (type | lower).startswith(('char(', 'varchar(')) else type | lower) }}
 {% endmacro %}
 
 
