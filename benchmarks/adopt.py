@@ -1,9 +1,9 @@
-"""A large table is adopted: none of its rows is written, and those that differ are found.
+"""Adoption of a large table: equal rows are not written, and different rows are found.
 
-A table of `--rows` rows, made by `create table as`, is adopted twice: without changes, and again,
-after its state was dropped, with 1,000 rows changed, deleted or added. The script prints the rows
-that the MERGEs of the ranges wrote, the files of the table that stayed, the seconds of both
-adoptions, and the seconds of the `create table as`.
+A table of `--rows` rows, made by `create table as`, is adopted twice. The first time it has no
+differences. Then its state is dropped, 1,000 rows are changed, deleted or added, and it is adopted
+again. The script prints the rows that the MERGEs of the ranges wrote, the number of files that were
+not replaced, the seconds of both adoptions, and the seconds of the `create table as`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ console = Console()
 
 
 def prepare(project: Project, rows: int) -> float:
-    """The upstream, and the table with the rows of its query, in files ordered by the key."""
+    """Create the upstream, and the table with the query's rows in files ordered by the key."""
     project.create_table("up", "id bigint, amount decimal(12, 2)")
     project.sql(
         "insert into {schema}.up select id, cast(id / 7 as decimal(12, 2))"
@@ -44,7 +44,7 @@ def prepare(project: Project, rows: int) -> float:
 
 
 def spoil(project: Project, rows: int) -> None:
-    """300 rows are changed, 400 are deleted, and 300 are added that the query does not return."""
+    """Change 300 rows, delete 400, and add 300 rows that the query does not return."""
     step = rows // 300
     project.sql(
         f"update {{schema}}.mv set name = 'other' where id % {step} = 1 and id < {300 * step}"

@@ -1,8 +1,8 @@
-"""How close ranges come to the duration that `barrier_seconds` asks for.
+"""Compare the duration of ranges with the duration that `barrier_seconds` asks for.
 
-A narrow MV (6 of lineitem's columns, one filter) is backfilled in one run. Each range gets its size
-from the duration of the previous ones. The size of the first range is a guess, and that of the
-second one comes from a session that was not warm yet.
+A narrow MV (6 of lineitem's columns, one filter) is backfilled in one run. The size of a range
+follows from the duration of the previous ranges. The size of the first range is a guess. The size
+of the second range follows from the first one, which ran in a session that was not warm yet.
 """
 
 from __future__ import annotations

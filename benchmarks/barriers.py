@@ -1,13 +1,13 @@
-"""The costs of ranges and changes, compared with the plain statements that one would have written.
+"""The costs of ranges and changes, compared with plain statements written by hand.
 
-A narrow MV (6 of lineitem's 16 columns, one filter) in one warm session:
+The MV is narrow (6 of lineitem's 16 columns, one filter), and the session is warm:
 
 * 4 ranges: four barriers, compared with four INSERTs of the same intervals;
 * 1 % of the rows, scattered: one barrier, compared with one MERGE of the changed rows;
 * 3,000 rows in one interval of keys: the same comparison.
 
-Both first run over a small table, as in `first_run.py`. The plain MERGE knows which rows changed
-and in which interval of keys; the barrier finds out.
+Both sides first run over a small table, as in `first_run.py`. The plain MERGE knows which rows have
+changed, and the interval of their keys. The barrier must find out.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Case:
         return f"{{{{ config({config}) }}}} " + QUERY.format(relation=source)
 
     def begin(self) -> None:
-        """Both tables at the start: the plain one is empty, and the model has none."""
+        """Prepare the start: the plain table is empty, and the model has no table."""
         for name in (self.mv, f"{self.mv}__progress", f"{self.mv}__barriers", self.plain):
             self.project.sql(f"drop table if exists {{schema}}.{name}")
         self.project.sql(
@@ -83,7 +83,7 @@ class Case:
         self.project.run("--select", self.mv)
 
     def insert_windows(self) -> None:
-        """Four INSERTs, each of one interval of keys, as plain literals."""
+        """Four INSERTs, each of one interval of keys, whose bounds are literals."""
         bounds = [0, *(self.last * n // RANGES for n in range(1, RANGES)), 1 << 62]
         for low, high in pairwise(bounds):
             self.project.sql(
@@ -96,7 +96,7 @@ class Case:
         self.project.sql(f"update {self.table} set l_quantity = l_quantity + 1 where {where}")
 
     def merge_changed(self, where: str) -> None:
-        """One MERGE of the rows that the update has changed, with their interval of keys in ON."""
+        """One MERGE of the rows that the update has changed; ON contains their interval of keys."""
         self.project.sql(
             f"merge into {{schema}}.{self.plain} as mv using ("
             + QUERY.format(relation=self.table)
@@ -107,7 +107,7 @@ class Case:
         )
 
     def play(self) -> dict[str, Step]:
-        """Run each step, plain and as a barrier."""
+        """Run each step as plain statements and as a barrier."""
         self.begin()
         plain, clock = timed(self.insert_windows), Clock()
         with intercepted(clock.intercept):

@@ -1,8 +1,8 @@
 """Compare the costs of the project with its peers, on a page: `make bench`.
 
-Runs workloads of `costs/workloads.py`, peers and project one after the other. Writes the results
-into results.json, where they replace those of the same workloads and format. Then writes RESULTS.md
-and the plots from all results in this file.
+Runs the workloads of `costs/workloads.py` with each peer and with the project, one after the other.
+Writes the results into results.json, where they replace earlier results of the same workloads and
+format. Then writes RESULTS.md and the plots from all results in results.json.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ def make_arguments() -> argparse.ArgumentParser:
         type=_option,
         action="append",
         default=[],
-        help="an option, as in SQL: vnode_count=16; the MV competes once more, with it",
+        help="measure the MV once more with this option, as in SQL: vnode_count=16",
     )
-    parser.add_argument("--output", type=Path, default=DIRECTORY, help="where the results stand")
+    parser.add_argument("--output", type=Path, default=DIRECTORY, help="folder of the results")
     parser.add_argument("--page-only", action="store_true", help="measure nothing")
     return parser
 
 
 def main() -> None:
-    """Exit with 1 if a workload failed; the results of the others are kept."""
+    """Exit with 1 if a workload failed; the results of the other workloads are kept."""
     options = make_arguments().parse_args()
     if options.page_only:
         write_page(options.output)

@@ -1,8 +1,8 @@
 """Compare a first, unlimited run with `create table as select`, over TPC-H lineitem.
 
 Both models run in this process and in one Spark session. A driver that has just started compiles
-its own code for minutes. So both first run over a small table, in rounds whose times show when
-they no longer decrease, and then one round that is not counted.
+its own code for minutes. So both models first run several rounds over a small table. The printed
+times show when they no longer decrease. One more round is not counted.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def steps(project: Project) -> list[str]:
 
 
 def timed_round(project: Project, upstream: str) -> tuple[float, float]:
-    """Seconds of `create table as`, and of a first run, over a table that was not read before."""
+    """The seconds of `create table as` and of a first run. Both create their tables."""
     for suffix in ("mv", "mv__progress", "mv__barriers", "plain"):
         project.sql(f"drop table if exists {{schema}}.{upstream}_{suffix}")
     plain = timed_run(project, f"{upstream}_plain")

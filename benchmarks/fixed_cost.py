@@ -1,8 +1,8 @@
 """Compare a small barrier with one plain MERGE of the same rows, in one warm session.
 
 Each barrier reads a range of 5,000 rows and merges 50 changed keys. The plain MERGE knows these
-rows, and merges them into a copy of the MV. Both are repeated until the driver has
-compiled its own code, and then measured alternately; figures are medians, and ratios of medians.
+rows and merges them into a copy of the MV. Both are repeated until the driver has compiled its own
+code. Then they are measured alternately. The figures are medians and ratios of medians.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RANGE = 5_000
 CHANGED = 50
 COLUMNS = "id, name, amount, at"
 COPY = "plain"
-IDLE = ("--vars", "{limit: 0}", "--target-path", "target/idle")  # where it is parsed once, too
+IDLE = ("--vars", "{limit: 0}", "--target-path", "target/idle")  # so it is also parsed only once
 
 console = Console()
 
@@ -54,7 +54,7 @@ def change(project: Project, number: int) -> str:
 
 
 def merge(project: Project, number: int, changed: str) -> None:
-    """One MERGE of the changed rows and the range, both given by literals."""
+    """One MERGE of the changed rows and the range, with literals in its conditions."""
     low, high = number * RANGE, (number + 1) * RANGE
     project.sql(
         f"merge into {{schema}}.{COPY} as mv using ("
@@ -75,14 +75,17 @@ def commits(project: Project) -> int:
 
 
 def assert_same(project: Project) -> None:
-    """The MV has the rows of the plain MERGEs, as far as both go: a range ends near 5,000 rows."""
+    """Assert that the MV equals the result of the plain MERGEs, up to the lower of both last keys.
+
+    A range has only about 5,000 rows, so the two end at different keys.
+    """
     both = (
         "select {columns} from {{schema}}.{table} where id <= least("
         f"(select max(id) from {{{{schema}}}}.mv), (select max(id) from {{{{schema}}}}.{COPY}))"
     )
     mv, copy = (both.format(columns=COLUMNS, table=table) for table in ("mv", COPY))
     different = count_differing(project, mv, copy)
-    assert different == 0, f"{different} rows are not what the plain MERGEs made"
+    assert different == 0, f"{different} rows differ from the result of the plain MERGEs"
 
 
 class Rounds:

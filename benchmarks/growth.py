@@ -1,20 +1,22 @@
 """The costs that grow with the life of an MV: small barriers at the beginning and later.
 
-* `runs`: one barrier a `dbt run`, the first ten against the last ten of `--barriers`; and what the
-  driver's heap holds after a collection, and this Python, every hundred barriers;
-* `one-run`: the same for as many barriers of one `dbt run`;
+* `runs`: one barrier in each `dbt run`: the first ten against the last ten of `--barriers`. Every
+  hundred barriers it also prints the memory of the driver's heap, after a garbage collection, and
+  of this Python process;
+* `one-run`: the same with as many barriers in one `dbt run`;
 * `vnodes`: 256 vnodes against `--vnodes`;
-* `versions`: a barrier that follows 10 versions of the upstream against `--versions` of them, with
-  as many new rows in all;
-* `history`: a history of a few rows against `--history` of them;
-* `commits`: a new MV and state against the same after `--commits` commits each, on Delta
-  each with a file that replaces the previous file;
-* `idle`: a run with nothing to do, of an upstream with 10 versions and one with `--idle-versions`.
+* `versions`: a barrier after 10 versions of the upstream against a barrier after `--versions`
+  versions, with the same number of new rows in all;
+* `history`: a history of a few rows against a history of `--history` rows;
+* `commits`: a new MV and its state against the same two tables after `--commits` commits each. On
+  Delta each of these commits has a file that replaces the previous file;
+* `idle`: a run with nothing to do, over an upstream with 10 versions against `--idle-versions`.
 
-Each case compares medians, of ten unless set otherwise, and names the statements that make the
-difference. Other work of the machine varies, so a query that never grows is timed before each run,
-and the second ratio compares multiples of its time. Spark generates no code, so small statements
-are faster and more even. At the end of each case its MVs are compared with their queries.
+Each case compares medians of ten measurements, unless an option sets another number. It lists the
+statements that make the difference. The load of the machine varies. So a query whose cost never
+grows, the yardstick, is timed before each run, and the second ratio compares multiples of its time.
+Spark generates no code, so that small statements are faster and their times vary less. At the end
+of each case its MVs are compared with their queries.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ YARDSTICK = "select count(*) from (select id % 1000 as n, count(*) from range(30
 BATCH = 5_000
 """The number of versions between two checkpoints; Spark's default is ten."""
 CHECKPOINT = 10
-"""A setting of Delta: Spark makes a checkpoint with each commit whose version this divides."""
+"""A setting of Delta: Spark writes a checkpoint with every tenth version."""
 LARGEST = 4
 """The number of statements that are named for each case."""
 PROGRESS_EVERY = 50
@@ -62,7 +64,7 @@ SETTINGS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.driver.memory": "3g",
-    # Spark and Delta keep these; the tests let them forget.
+    # Spark's and Delta's defaults for what they keep in memory; the tests use lower values.
     "spark.databricks.delta.delta.log.cacheSize": "10000",
     "spark.ui.retainedJobs": "1000",
     "spark.ui.retainedStages": "1000",
@@ -75,12 +77,12 @@ console = Console(width=120)
 
 @dataclass(frozen=True)
 class Lap:
-    """A barrier, or a run."""
+    """The times of a barrier or of a run."""
 
     seconds: float
     clock: Clock
     yard: float
-    """The seconds of the yardstick before it."""
+    """The seconds of the yardstick before this lap."""
 
 
 @dataclass
@@ -100,7 +102,7 @@ class Sample:
         return statistics.median(lap.seconds / lap.yard for lap in self.laps)
 
     def steps(self) -> dict[str, float]:
-        """The median seconds of each statement; if it was not sent each time, with zeros."""
+        """The median seconds of each statement, which are 0 in a lap that did not send it."""
         clocks = [lap.clock.seconds for lap in self.laps]
         return {
             name: statistics.median(sum(clock.get(name, [])) for clock in clocks)
@@ -109,7 +111,7 @@ class Sample:
 
 
 def run(project: Project, model: str) -> None:
-    """Run without dbt's lines, among which the benchmark's own lines would be lost."""
+    """Run without dbt's output, so that the output of the benchmark remains readable."""
     project.run("--quiet", "--select", model)
 
 
@@ -117,7 +119,7 @@ def timed_run(project: Project, model: str) -> Lap:
     yard, clock = timed(lambda: project.sql(YARDSTICK)), Clock()
 
     def intercept(sql: str, proceed: Proceed) -> None:
-        # It is the same statement for the two MVs of a case.
+        # This statement has another comment for each MV of a case.
         clock.intercept(re.sub(r": describe \w+ \*/", ": describe a table */", sql), proceed)
 
     with intercepted(intercept):
@@ -149,7 +151,7 @@ def _figures(few: float, many: float) -> tuple[str, str, str]:
 
 @dataclass(frozen=True)
 class Memory:
-    """The MB of the driver's heap after a collection, and of this Python process."""
+    """The MB of the driver's heap after a garbage collection, and of this Python process."""
 
     heap: float
     python: float
@@ -172,7 +174,7 @@ class Memory:
 
 
 class Series:
-    """Barriers of one MV, one after the other; the first and the last ones are kept."""
+    """Barriers of one MV, one after the other. Keeps the times of the first and the last ones."""
 
     def __init__(self, case: str, project: Project, options: argparse.Namespace) -> None:
         self.case, self.project = case, project
@@ -217,14 +219,14 @@ class Series:
 
 
 class Growth:
-    """The cases, each with tables of its own."""
+    """The cases. Each of them has its own tables."""
 
     def __init__(self, project: Project, options: argparse.Namespace) -> None:
         self.project, self.options = project, options
         self.turn = 0
 
     def prepare(self, upstream: str, rows: int, **models: str) -> None:
-        """An upstream, and models of it by their configuration."""
+        """Create an upstream, and models on it with the given configurations."""
         self.project.create_table(upstream, "id bigint, name string, amount double")
         self.project.sql(
             f"insert into {{schema}}.{upstream} select id, concat('event ', id), id / 7 "
@@ -237,7 +239,7 @@ class Growth:
             self.project.write({name: text}, sources=[upstream])
 
     def run(self, model: str, number: int, sample: Sample) -> None:
-        """The run with this number; it is added to the sample once it is warm."""
+        """Run the model. Runs after the warm-up are added to the sample."""
         lap = timed_run(self.project, model)
         if number >= self.options.warm_up:
             sample.laps.append(lap)
@@ -251,7 +253,7 @@ class Growth:
         )
 
     def check(self, mv: str, upstream: str) -> None:
-        """The end of a case: after one more run the MV equals its query, up to its position."""
+        """Run once more; then the MV must equal its query, up to its position."""
         run(self.project, mv)
         select = f"select {COLUMNS} from {{schema}}.{{table}}"
         read = f" where id <= (select max(id) from {{schema}}.{mv})"
@@ -260,7 +262,7 @@ class Growth:
             for table, limit in ((mv, ""), (upstream, read))
         )
         different = count_differing(self.project, one, other)
-        assert different == 0, f"{different} rows of {mv} are not what they should be"
+        assert different == 0, f"{different} rows of {mv} differ from its query"
 
     # -- the cases ----------------------------------------------------------------------------
 
@@ -291,7 +293,7 @@ class Growth:
         return series.comparison()
 
     def vnodes(self) -> Comparison:
-        """Ranges in which nearly all of the many vnodes have rows, which a plan counts."""
+        """Measure ranges in which nearly all vnodes have rows. A plan counts these rows."""
         barriers = self.options.warm_up + self.options.rounds
         limit = 2 * self.options.vnodes
         configs = {
@@ -309,7 +311,7 @@ class Growth:
         return Comparison("vnodes", few, many)
 
     def versions(self) -> Comparison:
-        """The MV has read everything, so each new row is a change."""
+        """Measure an MV that has read all rows, so that each new row is a change."""
         self.prepare("versions_of", RANGE, versions="")
         run(self.project, "versions")
         many = self.options.versions
@@ -325,8 +327,8 @@ class Growth:
     def _follow(self, versions: int) -> Lap:
         """A barrier after many versions, which have `--versions` new rows in all.
 
-        The last version is an UPDATE of Spark's, whose commit makes a checkpoint. The previous
-        barrier reads the versions before it.
+        The last version is an UPDATE in Spark, whose commit writes a checkpoint. A barrier that is
+        not measured first reads all older versions.
         """
         self.align("versions_of", versions)
         self.change("versions_of")
@@ -366,7 +368,10 @@ class Growth:
         return Comparison("commits of the MV and of its state", few, many)
 
     def _lengthen_history(self) -> None:
-        """Rows of barriers that would have come before; on Delta in one file, as later anyway."""
+        """Add the rows of earlier barriers to the history.
+
+        On Delta they are compacted into one file, like every 50th barrier does.
+        """
         assert isinstance(self.project.lake, SessionLake)
         table = "{schema}.history__barriers"
         columns = self.project.lake.columns(table.replace("{schema}", self.project.schema))
@@ -405,7 +410,7 @@ class Growth:
     # -- versions -----------------------------------------------------------------------------
 
     def append(self, table: str, versions: int, rows: int) -> None:
-        """Several commits, with so many new rows in all."""
+        """Several commits, with `rows` new rows in all."""
         began, key = time.perf_counter(), self._next_key(table) if rows else 0
         bounds = [rows * number // versions for number in range(versions + 1)] if versions else []
         counts = [end - start for start, end in pairwise(bounds)]
@@ -426,7 +431,7 @@ class Growth:
     def _replace_files(self, table: str, versions: int) -> None:
         """Several commits without rows, on Delta each with a file that replaces the previous file.
 
-        A barrier does this with the state, and Delta keeps the names of the old files for a week.
+        A barrier replaces the file of the state, and Delta keeps the names of old files for a week.
         """
         if self.project.file_format != "delta":
             self.append(table, versions, 0)
@@ -435,11 +440,11 @@ class Growth:
         DeltaLog(place, self._newest(table), 0).replace_files(versions)
 
     def age(self, table: str, versions: int) -> None:
-        """As many versions in all, most of which change nothing."""
+        """Give the table this number of versions in all. Most of them change nothing."""
         made = 1
         if self.project.file_format == "delta":
             self.align(table, 0)
-            self.change(table)  # by Spark, whose commit makes a checkpoint
+            self.change(table)  # a commit of Spark, which writes a checkpoint
             made = self._newest(table)
             place = self.project.lake.location(self.project.schema, table)
             while made + BATCH < versions:
@@ -450,7 +455,7 @@ class Growth:
         self.change(table)
 
     def align(self, table: str, versions: int) -> None:
-        """Empty commits, so that Spark makes a checkpoint with the one after so many more."""
+        """Make empty commits so that, after `versions` more, the next one writes a checkpoint."""
         if self.project.file_format == "delta":
             self.append(table, -(self._newest(table) + versions + 1) % CHECKPOINT, 0)
 
@@ -458,7 +463,7 @@ class Growth:
         return int(self.project.current_version(table) or 0)
 
     def _append_nothing(self, table: str, versions: int) -> None:
-        """Iceberg's own interface commits without a job of Spark's."""
+        """Make empty commits by Iceberg's own interface, which needs no Spark job."""
         assert isinstance(self.project.lake, SessionLake)
         spark = self.project.lake.spark
         iceberg = spark.sparkContext._jvm.org.apache.iceberg.spark.Spark3Util  # type: ignore[union-attr]
@@ -472,7 +477,7 @@ class Growth:
 
 
 class _Laps:
-    """Take the time from one commit of a run to the next, without that of the yardstick.
+    """Measure the time from one commit of a run to the next, without the time of the yardstick.
 
     :param between: returns the time of the yardstick
     """
@@ -493,7 +498,7 @@ class _Laps:
 
 @dataclass
 class DeltaLog:
-    """Commits that are written into a table's log as files, some thousands in a second."""
+    """Writes commits directly as files into a table's log, some thousands in a second."""
 
     place: Path
     version: int
@@ -502,13 +507,13 @@ class DeltaLog:
     """The number of the next row."""
 
     def append(self, counts: Sequence[int]) -> None:
-        """A commit for each count, with so many rows in a file; with 0 it changes nothing."""
+        """A commit for each count, with this number of rows in one file; 0 changes nothing."""
         for version, rows in enumerate(counts, start=self.version + 1):
             actions: list[dict[str, object]] = [{"add": self._add(version, rows)}] if rows else []
             self._write(version, *actions)
 
     def replace_files(self, commits: int) -> None:
-        """Commits of a file each, which the next one removes; the last one makes none."""
+        """Commits that each add a file and remove the previous one. The last one adds none."""
         last, name = self.version + commits, "replaced-{}.parquet"
         for version in range(self.version + 1, last + 1):
             told = {"partitionValues": {}, "size": 10_000, "dataChange": True}
@@ -534,9 +539,10 @@ class DeltaLog:
         name.write_text("\n".join(map(json.dumps, [{"commitInfo": entry}, *actions])))
 
     def repeat_checkpoint(self) -> None:
-        """Write the last checkpoint as that of the newest version, if none since changes rows.
+        """Copy the last checkpoint as the checkpoint of the newest version.
 
-        Spark takes minutes to make one of some thousand commits.
+        This is only right if no later version changes rows. Spark would need minutes to write a
+        checkpoint of some thousand commits.
         """
         log = self.place / "_delta_log"
         last = json.loads((log / "_last_checkpoint").read_text())
@@ -578,11 +584,11 @@ def main() -> None:
     arguments.add_argument("--cases", nargs="*", choices=CASES, default=list(CASES))
     arguments.add_argument("--barriers", type=int, default=100)
     arguments.add_argument("--vnodes", type=int, default=32_768)
-    arguments.add_argument("--versions", type=int, help="10,000; of Iceberg 300")
+    arguments.add_argument("--versions", type=int, help="default 10,000, on Iceberg 300")
     arguments.add_argument("--history", type=int, default=100_000)
     arguments.add_argument("--commits", type=int, default=2_000)
-    arguments.add_argument("--idle-versions", type=int, help="100,000; of Iceberg 300")
-    arguments.add_argument("--rounds", type=int, default=10, help="of which medians are taken")
+    arguments.add_argument("--idle-versions", type=int, help="default 100,000, on Iceberg 300")
+    arguments.add_argument("--rounds", type=int, default=10, help="measurements of each median")
     arguments.add_argument("--rounds-of-versions", type=int, default=3)
     arguments.add_argument("--warm-up", type=int, default=10, help="barriers that are not counted")
     options = arguments.parse_args()

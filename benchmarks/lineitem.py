@@ -21,7 +21,7 @@ from support.project import Project, install_package
 
 KEY = ["l_orderkey", "l_linenumber"]
 
-# A table over which a new driver compiles its own code.
+# The name of a small table. A new driver compiles its own code while it reads this table.
 SMALL = "small"
 SMALL_ROWS = 10_000
 
@@ -44,14 +44,14 @@ def make_parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def passing_directory(prefix: str) -> Path:
-    """A directory that is removed when this process ends."""
+    """A temporary directory, which is removed when this process ends."""
     directory = Path(tempfile.mkdtemp(prefix=prefix))
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     return directory
 
 
 def make_project(file_format: str, settings: Mapping[str, str] = {}) -> Project:
-    """A project on a lake of its own, whose plain table names mean tables of this format.
+    """A project with its own lake, in which plain table names mean tables of this format.
 
     :param settings: further settings of Spark
     """
@@ -80,7 +80,7 @@ def load_lineitem(project: Project, scale: float) -> int:
 
 
 def copy_rows(project: Project, table: str, rows: int) -> None:
-    """Some rows of lineitem as another table with a change feed."""
+    """Copy some rows of lineitem into another table with a change feed."""
     project.sql(
         create_followable(table, project.file_format)
         + f"select * from {{schema}}.lineitem limit {rows}"
@@ -104,13 +104,16 @@ def generate(project: Project, table: str, scale: float) -> str:
 
 
 def create_followable(table: str, file_format: str) -> str:
-    """The beginning of a statement that creates a table with a change feed; a query follows."""
+    """The first words of a `create table as` for a table with a change feed."""
     properties = properties_clause(FORMATS[file_format].followable)
     return f"create table {{schema}}.{table} using {file_format} {properties} as "
 
 
 def cheap_merges(file_format: str) -> dict[str, str]:
-    """Properties of peers' tables, as of an MV: deletion vectors, or merge-on-read in format 3."""
+    """Properties that give a peer's table the cheap merges of an MV.
+
+    These are deletion vectors on Delta, and merge-on-read in format 3 on Iceberg.
+    """
     properties = FORMATS[file_format].merge_on_read(True)
     if file_format == "iceberg":
         properties["format-version"] = "3"
@@ -118,5 +121,5 @@ def cheap_merges(file_format: str) -> dict[str, str]:
 
 
 def plain_properties(file_format: str) -> str:
-    """The same properties as a clause of `create table`."""
+    """The properties of `cheap_merges` as a clause of `create table`."""
     return properties_clause(cheap_merges(file_format))

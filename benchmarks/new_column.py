@@ -1,9 +1,9 @@
 """The cost of a column that is added to a large MV, slice by slice, while the upstream changes.
 
-A narrow MV (6 of lineitem's columns, one filter) gets one column more. It is compared with the
-statements that one would have written: ALTER TABLE and one MERGE of the column over all rows.
-Before each barrier some rows change all over the upstream. After it the MV is compared with the
-query: all previous columns in all rows, and the new one up to the second position.
+A narrow MV (6 of lineitem's columns, one filter) gets a further column. The cost is compared with
+statements written by hand: ALTER TABLE and one MERGE of the column over all rows. Before each
+barrier some rows change all over the upstream. After each barrier the MV is compared with the
+query: the previous columns in all rows, and the new column up to the second position.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ def second_position(project: Project) -> str | None:
 
 
 def wrong_rows(project: Project, where: str) -> int:
-    """The number of rows by which the MV and its query differ, in the new column only `where` it is
-    filled.
+    """The number of rows by which the MV and its query differ.
 
-    Equal rows have equal sums of hashes; only where they differ are the rows themselves compared.
+    The new column is only compared in the rows of the predicate `where`. Equal rows have equal sums
+    of hashes. The rows themselves are compared only if these sums differ.
     """
     columns = f"{COLUMNS}, case when {where} then revenue end as revenue"
     wanted = f"select {columns} from ({NEW.format(relation='{schema}.lineitem')})"

@@ -1,8 +1,8 @@
 """Compare ranges of a live PostgreSQL with a plain Spark JDBC read of the same rows.
 
-The same intervals of keys go into a table of the same format twice: by `insert into ... select`
-from the JDBC catalog, which is not exact, and as barriers of a `backfilled_mv`, in one dbt run. The
-feed is landed while the run waits for it, and that time is not counted.
+The same intervals of keys are written twice into tables of the same format. First by `insert into
+... select` from the JDBC catalog, which is not exact. Then by the barriers of a `backfilled_mv` in
+one dbt run. While the run waits for the feed, the feed is landed; this time is not counted.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def model(rows: int, partitions: int, ranges: int) -> str:
 
 
 def options(low: int, high: int, partitions: int) -> str:
-    """The column by which Spark itself divides a read among several connections."""
+    """The options by which Spark itself divides a read among several connections."""
     if partitions == 1:
         return ""
     return (
@@ -101,7 +101,7 @@ class Case:
         )
 
     def barriers(self) -> dict[str, float]:
-        """Seconds of a dbt run that reads everything, by statement, without landings."""
+        """The seconds of each statement of a dbt run that reads everything, without landings."""
         for suffix in ("", "__progress", "__barriers", "__staged"):
             self.project.sql(f"drop table if exists {{schema}}.{MV}{suffix}")
         seconds: dict[str, float] = defaultdict(float)

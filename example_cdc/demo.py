@@ -1,9 +1,9 @@
 """Backfill a table of a live PostgreSQL while applications write to it, and check every barrier.
 
-Nothing is installed in the database and nothing is locked. The script runs Spark's Thrift server,
-`dbt-backfill land` in this server, which lands the changes of a replication slot, and repeats `dbt
-run`. Each barrier is compared with the truth: a second slot, which only this script reads, replayed
-in memory up to the position that the barrier reports.
+Nothing is installed in the database and nothing is locked. The script starts Spark's Thrift server
+and `dbt-backfill land`, which lands the changes of a replication slot through this server. Then it
+repeats `dbt run`. Each barrier is compared with the truth. The truth comes from a second slot that
+only this script reads. It is replayed in memory up to the position that the barrier reports.
 
 PostgreSQL's cluster is in a temporary directory, and everything else in `.lake`. Each start empties
 `.lake`. Exits with 1 if a step fails or a check finds a difference, with 130 on Ctrl-C.
@@ -44,8 +44,8 @@ KEYS = 30_000
 WRITERS = 6
 TRANSACTIONS_PER_SECOND = 60
 AFTERWARDS = 3
-"""Barriers once everything has been read: only changes are left."""
-# Small tables: compiling a statement would take longer than executing it.
+"""The number of barriers after everything has been read, which only merge changes."""
+# The tables are small, so compiling a statement would take longer than executing it.
 SMALL = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.shuffle.partitions": "2",
@@ -72,7 +72,7 @@ or let this do it: make demo-cdc INSTALL=1"""
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a barrier shows; `differences` counts rows too many and too few."""
+    """The MV after a barrier; `differences` counts missing and surplus rows."""
 
     rows: int
     differences: int
@@ -84,7 +84,7 @@ class Comparison:
 
 
 class Demo:
-    """The story, from an empty database to the summary."""
+    """The demo, from an empty database to the summary."""
 
     def __init__(self, programs: Path, screen: Screen, resources: contextlib.ExitStack) -> None:
         self.programs = programs
@@ -99,7 +99,7 @@ class Demo:
         """For each barrier, also for one that a run has not committed yet."""
 
     def run(self) -> bool:
-        """Play the story; return True if no check found a difference."""
+        """Play the demo; return True if no check found a difference."""
         self.start_database()
         self.start_spark()
         self.start_landing()
@@ -181,7 +181,7 @@ class Demo:
             self.dbt.invoke("run", "--select", "paid_orders")
             step.extend(self.dbt.lines)
         seconds = time.monotonic() - begun
-        if not self.has("paid_orders__progress"):  # what it has read has not landed yet
+        if not self.has("paid_orders__progress"):  # changes have not landed yet
             return
         with self.screen.step("comparing with the truth") as step:
             [(epoch, *position)] = self.sql(f"select * from {POSITION}")
@@ -262,7 +262,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def find_programs() -> Path | None:
-    """Return the directory of PostgreSQL's programs; None after a message about what is missing."""
+    """Return the directory of PostgreSQL's programs; print a message and return None if missing."""
     if binaries() is None and os.environ.get("INSTALL") and os.geteuid() == 0:
         subprocess.run(INSTALL.split(), check=True)
     if binaries() is None:

@@ -71,7 +71,7 @@ AFTERWARDS = [
 
 
 class Demo:
-    """The story, from an empty lake to the summary."""
+    """The demo, from an empty lake to the summary."""
 
     def __init__(self, screen: Screen) -> None:
         self.screen = screen
@@ -82,7 +82,7 @@ class Demo:
         self.barrier_seconds: list[float] = []
 
     def run(self) -> bool:
-        """Play the story; return True if no check found a difference."""
+        """Play the demo; return True if no check found a difference."""
         self.prepare()
         rounds = iter(WHILE_BACKFILLING)
         while not self.lake.position().finished:

@@ -1,4 +1,4 @@
-"""Options and fixtures shared by all suites; see `support/project.py` for what a test does."""
+"""Options and fixtures of all suites. `support/project.py` has the methods that tests call."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--all",
         action="store_true",
-        help="also the tests that are at home on another profile and not marked `every_profile`",
+        help="also run tests whose home is another profile and that lack the mark `every_profile`",
     )
     parser.addoption(
         "--shard",
         metavar="I/N",
-        help="only the I-th of N parts that take equally long, as far as is recorded",
+        help="run only the I-th of N parts, which take equally long by the recorded times",
     )
     parser.addoption(
         "--record",
@@ -102,7 +102,7 @@ def _keep(
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """A failure says how to see it again."""
+    """Add to the report of a failure the command that repeats it."""
     report: pytest.TestReport = yield  # type: ignore[misc]
     if report.failed:
         report.sections.append(("to run it alone", _command(item)))
@@ -155,7 +155,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def postgresql_programs():  # type: ignore[no-untyped-def]
-    """Where PostgreSQL's programs are; a test that needs them is skipped without."""
+    """The directory of PostgreSQL's programs; skips the test if they are not installed."""
     from support.postgres import binaries
 
     programs = binaries()
@@ -166,9 +166,9 @@ def postgresql_programs():  # type: ignore[no-untyped-def]
 
 @pytest.fixture(scope="session")
 def database(postgresql_programs):  # type: ignore[no-untyped-def]
-    """A PostgreSQL whose WAL can be decoded; each test has tables and slots of its own in it.
+    """A PostgreSQL whose WAL can be decoded; each test has its own tables and slots in it.
 
-    One for all, as Spark keeps the catalog of a name, with its URL, for as long as a session lives.
+    All tests share one server, because a Spark session never changes the URL of a catalog.
     """
     from support.postgres import logical_postgresql
 
@@ -181,9 +181,9 @@ _schema_numbers = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def parsed(lake, packages, tmp_path_factory):  # type: ignore[no-untyped-def]
-    """A function: the macros as dbt has parsed them for an adapter, which takes it seconds.
+    """A function that returns the macros as dbt has parsed them for an adapter.
 
-    A project that begins with them parses only what differs.
+    Parsing takes seconds. A project that starts with the parsed macros parses only its own files.
     """
     from support.parsed import any_profile
     from support.project import Project, parse_macros
@@ -215,14 +215,17 @@ def make_project(lake, packages, parsed, tmp_path_factory):  # type: ignore[no-u
 
 @pytest.fixture(scope="session")
 def shared_project(request, make_project):  # type: ignore[no-untyped-def]
-    """For a fixture of module scope, many cases in one dbt run: a project by its schema's name."""
+    """A function that makes a project with the given schema, for fixtures of module scope.
+
+    Such a fixture can play many cases in one dbt run.
+    """
     adapter = request.config.getoption("--adapter")
     return lambda schema: make_project(schema, adapter)
 
 
 @pytest.fixture
 def new_project(request, make_project):  # type: ignore[no-untyped-def]
-    """A function that makes further projects of the test that asks for it."""
+    """A function that makes further projects for the test."""
     plugin = request.node.get_closest_marker("plugin") is not None
     adapter = "spark_backfill" if plugin else request.config.getoption("--adapter")
     name = re.sub(r"\W+", "_", request.node.name).strip("_").lower()[:40]

@@ -1,4 +1,4 @@
-"""Changes of an upstream between two refreshes, and what a hand-written MERGE knows of them.
+"""Changes of an upstream between two refreshes, and the facts that a hand-written MERGE knows.
 
 A change is a few statements with placeholders: `{table}`, `{keys}` and the columns of
 `upstreams.Source`; `{n}` is the number of the round, so that each round changes other rows.
@@ -16,14 +16,14 @@ DAY = "date_add(date'2000-01-01', {n})"
 
 @dataclass(frozen=True)
 class Change:
-    """Statements, and predicates of what they changed and deleted, which end as literals."""
+    """Statements, and predicates of the rows that they change and delete, with literal values."""
 
     statements: tuple[str, ...]
     changed: str
     gone: str | None = None
 
     def on(self, upstream: Upstream, table: str, n: int) -> Change:
-        """The same statements in SQL, for a table that has the rows of an upstream."""
+        """The change with its placeholders replaced, for a table with the rows of an upstream."""
 
         def fill(text: str) -> str:
             source = upstream.source
@@ -47,15 +47,15 @@ def updates(one_in: int) -> Change:
 
 
 def hot_keys(one_in: int, commits: int) -> Change:
-    """The same few keys each time, by several commits."""
+    """Several commits update the same few keys in every round."""
     picked = f"pmod(xxhash64({{keys}}), {one_in}) = 0"
     return Change((f"{_UPDATE} where {picked}",) * commits, picked)
 
 
 def refreshes(one_in: int) -> Change:
-    """Like TPC-H's RF1 and RF2: one order in so many is new, and one is deleted, with their lines.
+    """Like TPC-H's RF1 and RF2: one order in `one_in` is inserted, and one is deleted.
 
-    New orders get keys that TPC-H leaves out.
+    Their lines are inserted and deleted too. New orders get keys that TPC-H leaves out.
     """
     native = "{order} % 32 < 8"
     taken = f"pmod(xxhash64({{order}}), {one_in})"

@@ -1,7 +1,7 @@
-"""The peers and the project, which make a table of an upstream's rows and keep it up to date.
+"""The peers and the project. Each of them makes a table of an upstream and keeps it up to date.
 
-Each has a table of its own. Peers written by hand know what they need: the intervals of
-keys, and which rows a change touched.
+Each contestant has its own table. Peers written by hand know the intervals of keys and the rows
+that a change touches.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ SAMPLED = 10_000
 
 @dataclass(frozen=True)
 class Field:
-    """An upstream that has been made, and the intervals of a backfill."""
+    """An existing upstream, and the intervals of a backfill."""
 
     project: Project
     upstream: Upstream
     windows: tuple[Window, ...]
-    """Literals of the first key column; each interval is above the first and up to the second."""
+    """Each interval is two literals of the first key column: above the first, up to the second."""
 
     rows: int
 
@@ -68,7 +68,7 @@ class Field:
         return " and ".join(above + upto) or "true"
 
     def keys(self, number: int, windows: int) -> list[str]:
-        """At most so many values of the first key column, spread over the first intervals."""
+        """At most `number` values of the first key column, spread over the first intervals."""
         upper = [high for _, high in self.windows[:windows] if high is not None]
         step = max(1, len(upper) // number)
         return upper[step - 1 :: step][:number]
@@ -78,7 +78,7 @@ class Contestant(ABC):
     """
     :ivar name: its name in the results
     :ivar table: its name in the project's schema, and the name of its model if it has one
-    :ivar remark: how the table was built last, if the results should say so
+    :ivar remark: the way in which the table was last built, if the results should mention it
     """
 
     name: str
@@ -95,7 +95,7 @@ class Contestant(ABC):
         return self.field.project
 
     def models(self) -> Mapping[str, str]:
-        """The dbt models that it needs, by name."""
+        """The dbt models of this contestant, by name."""
         return {}
 
     def clear(self) -> None:
@@ -106,12 +106,12 @@ class Contestant(ABC):
         """Make the whole table, which does not exist."""
 
     def check(self, condition: str = "true") -> None:
-        """:raises AssertionError: if the table does not have the rows of the query that meet it"""
+        """:raises AssertionError: if table and query differ in the rows that meet the condition"""
         made, wanted = (
             self.project.sql(f"select count(*), sum(cast(xxhash64(*) as decimal(38))) from {rows}")
             for rows in (f"{{schema}}.{self.table}", f"{self.field.table} where {condition}")
         )
-        assert made == wanted, f"{self.table} has {made}, and its query {wanted}"
+        assert made == wanted, f"{self.table} has {made}, but its query has {wanted}"
 
     def _create(self, condition: str = "true") -> None:
         file_format = self.project.file_format
@@ -121,9 +121,9 @@ class Contestant(ABC):
         )
 
     def _merge(self, rows: str, within: str = "true") -> None:
-        """MERGE of a query's rows by the key.
+        """MERGE the rows of a query by the key.
 
-        :param within: a predicate of the table's rows that can have these keys
+        :param within: a predicate of the table's rows among which the keys can be
         """
         same = " and ".join(f"mv.{key} = fresh.{key}" for key in self.field.upstream.key_columns)
         self.project.sql(
@@ -138,7 +138,7 @@ class Refreshed(Contestant):
 
     @abstractmethod
     def refresh(self, change: Change) -> None:
-        """Bring the table up to date after this change of the upstream."""
+        """Apply this change of the upstream to the table."""
 
 
 class CreateTableAs(Refreshed):
@@ -149,7 +149,7 @@ class CreateTableAs(Refreshed):
         self._create()
 
     def build_prefix(self, condition: str) -> None:
-        """Replace the table's rows by those that meet the condition."""
+        """Replace the table by the rows of the query that meet the condition."""
         self.clear()
         self._create(condition)
 
@@ -183,7 +183,7 @@ class PlainMerges(Refreshed):
             self._merge(f"{self.field.query} where {inside}", of_table)
 
     def refresh(self, change: Change) -> None:
-        """One MERGE of what was changed, and one DELETE of what was deleted."""
+        """One MERGE of the changed rows, and one DELETE of the deleted rows."""
         self._merge(f"{self.field.query} where {change.changed}")
         if change.gone:
             self.project.sql(f"delete from {{schema}}.{self.table} where {change.gone}")
@@ -256,15 +256,16 @@ class IncrementalByDate(Incremental):
 class Backfilled(Modelled):
     """The project.
 
-    :param options: of the MV; the results name them
-    :param number: distinguishes its table from those with other options
+    :param options: options of the MV, which the results name
+    :param number: distinguishes this table from tables with other options
     :param barriers_per_run: as in SQL
     """
 
     name = BACKFILLED
     suffix = "mv"
 
-    # A range ends near its limit: all barriers may be one more, or one less, than the intervals.
+    # A range ends near its limit. So the number of barriers may differ from that of the intervals
+    # by one.
     ALL = "'all'"
 
     def __init__(
@@ -284,13 +285,13 @@ class Backfilled(Modelled):
             self.table = f"{self.table}_{number}"
 
     def build(self) -> None:
-        """Remark if its ranges were read from a copy of the upstream."""
+        """Build the table; the remark says if ranges were read from a copy of the upstream."""
         output = self.run().output
         if len(self.field.windows) > 1:
             self.remark = "through a copy" if ": copied " in output else "without a copy"
 
     def filled(self) -> str:
-        """The predicate of the upstream's rows up to the greatest key of the table."""
+        """A predicate for the upstream's rows up to the greatest key of the table."""
         key = f"struct({', '.join(self.field.upstream.key_columns)})"
         return f"{key} <= (select max({key}) from {{schema}}.{self.table})"
 
@@ -332,13 +333,13 @@ def windows_of(project: Project, upstream: Upstream, number: int) -> tuple[Windo
 
 
 def _bounds_of_numbers(table: str, column: str, number: int) -> str:
-    """One array; each bound is wrong by at most a hundredth of an interval."""
+    """A query for an array of bounds. A bound is wrong by at most a hundredth of an interval."""
     shares = ", ".join(f"{part / number}D" for part in range(1, number))
     return f"select approx_percentile({column}, array({shares}), {100 * number}) from {table}"
 
 
 def _bounds_of_texts(table: str, column: str, number: int) -> str:
-    """One array, from a sample that is the same each time."""
+    """A query for an array of bounds, from a sample that is the same each time."""
     rows = f"(select count(*) from {table})"
     sampled = f"pmod(xxhash64({column}, 1), {rows}) < {SAMPLED * number}"
     return (

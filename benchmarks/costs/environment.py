@@ -14,7 +14,7 @@ from nyc.thrift_server import DELTA, ICEBERG
 from costs.figures import Environment
 from support.project import REPOSITORY
 
-# Files on which figures depend. The results themselves are written during a run.
+# The files on which the figures depend. The results are excluded, because a run writes them.
 MEASURED = ("dbt", "macros", "benchmarks", "tests/support", "example_project/nyc")
 RESULTS = (":!benchmarks/results*", ":!benchmarks/RESULTS.md")
 

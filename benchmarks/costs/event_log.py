@@ -1,12 +1,12 @@
-"""The bytes that are read from a table, by Spark's event log.
+"""The bytes that are read from a table, according to Spark's event log.
 
-For a Delta table these are the bytes that Spark's tasks read. A stage that has a scan of the table
-counts with everything that its tasks read. So a stage that also reads something else, such as a
-cached table, counts too high.
+For a Delta table these are the bytes that Spark's tasks read. If a stage has a scan of the table,
+all bytes of its tasks are counted. So the figure is too high for a stage that also reads something
+else, such as a cached table.
 
 Iceberg reads several ranges of a file at once, and Hadoop does not count these bytes. So for an
-Iceberg table the figure is the whole size of all files that each scan has planned, however few of
-their columns it reads.
+Iceberg table the figure is the whole size of all files that each scan has planned, even if it reads
+only a few columns.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ SETTINGS = {
     "spark.eventLog.enabled": "true",
     "spark.eventLog.compress": "false",
     "spark.eventLog.rolling.enabled": "false",
-    # Hadoop does not count bytes that are read from a local disk in several ranges at once. Iceberg
-    # sets this for itself.
+    # Hadoop does not count the bytes of several ranges that are read at once from a local disk.
+    # Iceberg ignores this setting.
     "spark.hadoop.parquet.hadoop.vectored.io.enabled": "false",
 }
 """Spark's settings, besides `spark.eventLog.dir`."""
@@ -34,7 +34,7 @@ Event = dict[str, Any]
 
 
 class EventLog:
-    """The event log of the running application, in a directory of its own."""
+    """The event log of the running application, in its own directory."""
 
     def __init__(self, directory: Path) -> None:
         [path] = directory.iterdir()
@@ -42,7 +42,7 @@ class EventLog:
         self._begun = b""
 
     def read(self) -> list[Event]:
-        """The events since the last read; Spark must have written all of them."""
+        """The events since the last call. Spark must already have written them."""
         *lines, self._begun = (self._begun + self._file.read()).split(b"\n")
         return [json.loads(line) for line in lines]
 
@@ -70,7 +70,7 @@ def bytes_read(events: Iterable[Event], table: str) -> int:
 
 
 def _scans(plan: Event, table: str) -> Iterator[dict[str, int]]:
-    """The metrics of each scan of a table in a plan: their ids by name."""
+    """For each scan of a table in a plan: the ids of its metrics, by their names."""
     if "Scan" in plan["nodeName"] and _reads(plan, table):
         yield {metric["name"]: metric["accumulatorId"] for metric in plan["metrics"]}
     for child in plan["children"]:
@@ -78,6 +78,6 @@ def _scans(plan: Event, table: str) -> Iterator[dict[str, int]]:
 
 
 def _reads(plan: Event, table: str) -> bool:
-    """True for its name in a catalog, or for the directory of its files."""
+    """True if a scan names the table, or the directory of its files."""
     location = plan.get("metadata", {}).get("Location", "")
     return plan["nodeName"].endswith(f".{table}") or f"/{table}]" in location

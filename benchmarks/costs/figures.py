@@ -31,8 +31,8 @@ class Spread:
 class Measured:
     """The values of one act in each round of one run, in `unit`.
 
-    :param base: the act with which it is compared, which is 1
-    :param remark: how the value arose, if the results should say so
+    :param base: the act with which it is compared; its ratio is 1
+    :param remark: the way in which the value arose, if the results should mention it
     """
 
     act: str
@@ -67,10 +67,13 @@ class Result:
     rows: int
     rounds: int
     warm_up: int
-    """Rounds over a small table before. After few of them a driver still compiles its own code."""
+    """The rounds over a small table before the measurement.
+
+    After only a few of them, a driver still compiles its own code.
+    """
 
     load: float
-    """The load of the machine in the minute before, in processes: others may have used it too."""
+    """The load of the machine in the minute before, in processes. It may include other work."""
 
     measured: tuple[Measured, ...]
     environment: Environment
@@ -80,7 +83,7 @@ class Result:
         return found[0] if found else None
 
     def ratio(self, act: str, base: str, unit: str = SECONDS) -> Spread | None:
-        """The ratio of both in one round; None if one was not measured, or the base is 0."""
+        """The ratios of the two acts in each round; None if one is missing, or the base is 0."""
         one, other = self.find(act, unit), self.find(base, unit)
         if one is None or other is None or 0 in other.values:
             return None
@@ -89,7 +92,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Figure:
-    """A ratio of two acts of one run of a workload, by which the project is judged."""
+    """A ratio of two acts in one run of a workload; the project is judged by it."""
 
     title: str
     workload: str
@@ -105,7 +108,7 @@ class Figure:
 
 
 def read(path: Path) -> list[Result]:
-    """The results in a file, none if there is no file."""
+    """The results in a file; an empty list if the file does not exist."""
     if not path.exists():
         return []
     return [_result(each) for each in json.loads(path.read_text())]
@@ -118,9 +121,9 @@ def write(path: Path, results: Sequence[Result]) -> None:
 def replaced(
     before: Sequence[Result], fresh: Sequence[Result], order: Sequence[str]
 ) -> list[Result]:
-    """All results, in which the fresh ones replace those of the same workload and format.
+    """All results. Fresh results replace older ones of the same workload and format.
 
-    :param order: of the workloads; others are left out
+    :param order: the order of the workloads; other workloads are left out
     """
     by_place = {(each.file_format, each.workload): each for each in (*before, *fresh)}
     known = [place for place in by_place if place[1] in order]

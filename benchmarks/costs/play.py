@@ -1,4 +1,4 @@
-"""Run a workload: peers and project one after the other, several rounds, in one warm session."""
+"""Run a workload in one warm session. In every round the contestants run one after the other."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 class Notes:
-    """Values by act and unit, one for each round, or for each time in a round."""
+    """The values of each act and unit. A round adds one value or several."""
 
     def __init__(self) -> None:
         self._values: dict[tuple[str, str], list[float]] = defaultdict(list)
@@ -69,7 +69,7 @@ class Notes:
 
 
 class Arena:
-    """One warm session, and the upstreams that workloads need in it.
+    """One warm session, and the upstreams of the workloads.
 
     :param variants: further options of the MV; each of them adds a contestant
     """
@@ -201,13 +201,13 @@ class Arena:
                             for mv in mvs:
                                 mv.check(mv.filled())
                             fresh.build_prefix(mvs[0].filled())
-                            # Ranges end near the intervals: rows of the last one may be missing.
+                            # A range may end before its interval, so use only earlier intervals.
                             keys = field.keys(LOOK_UPS, barrier - 1)
                             for each in _in_turn([fresh, *mvs], number):
                                 self._time_reads(each, keys, notes)
                         self._change(field, kind.change, barrier)
 
-    # -- parts of them ------------------------------------------------------------------------
+    # -- parts of a workload ------------------------------------------------------------------
 
     @contextmanager
     def _field(self, upstream: Upstream, windows: int = 1) -> Iterator[Field]:
@@ -233,7 +233,7 @@ class Arena:
         *,
         barriers_per_run: str = Backfilled.ALL,
     ) -> list[Backfilled]:
-        """The MV with its defaults, with each of these options, and with those of the arena."""
+        """An MV with default options, one for each of these options, and one for each variant."""
         return [
             Backfilled(field, options, number=number, barriers_per_run=barriers_per_run)
             for number, options in enumerate(({}, *variants, *self.variants))
@@ -266,7 +266,7 @@ class Arena:
         self.log.read()
 
     def _bytes_read(self, upstream: Upstream) -> int:
-        """The seconds since the events were forgotten."""
+        """The bytes read from the upstream since the last `_forget_events`."""
         self._wait_for_events()
         return bytes_read(self.log.read(), upstream.name)
 
@@ -276,9 +276,10 @@ class Arena:
 
 
 def seconds_of_barriers(mv: Backfilled, expected: int) -> list[float]:
-    """The seconds of each barrier of a first run: from the previous commit, or its first statement.
+    """The seconds of each barrier of a first run.
 
-    The last range is left out, because it has the remaining rows.
+    A barrier begins at the previous commit, and the first one at its first statement. The last
+    range is left out, because it has the remaining rows.
 
     :raises ValueError: if far fewer barriers were made than expected
     """
@@ -302,11 +303,11 @@ def seconds_of_barriers(mv: Backfilled, expected: int) -> list[float]:
 
 @contextmanager
 def _ready(project: Project, contestants: Sequence[Contestant]) -> Iterator[None]:
-    """Their models are in the project, without tables; both are removed after the block."""
+    """Write the contestants' models for the block; after it remove the models and their tables."""
     models = {name: sql for each in contestants for name, sql in each.models().items()}
     project.write(models, sources=[each.field.upstream.name for each in contestants])
     try:
-        # Otherwise the first of them would pay for parsing the models of all.
+        # Otherwise the first contestant would also be measured with the time to parse all models.
         project.dbt("parse")
         yield
     finally:
@@ -316,13 +317,16 @@ def _ready(project: Project, contestants: Sequence[Contestant]) -> Iterator[None
 
 
 def _in_turn(things: Sequence[T], number: int) -> list[T]:
-    """All of them; each round begins with another one."""
+    """All things in their order; each round begins with another one."""
     first = number % len(things)
     return [*things[first:], *things[:first]]
 
 
 def _check(contestants: Sequence[Contestant], change: Change | None = None) -> None:
-    """Compare their tables with the query, except those that miss the deletes of the change."""
+    """Compare the contestants' tables with the query.
+
+    Contestants that cannot find deletes are left out if the change has deletes.
+    """
     for each in contestants:
         if each.finds_deletes or change is None or change.gone is None:
             each.check()

@@ -1,7 +1,7 @@
 """The plot of the results: each time as a multiple of `create table as select`.
 
-Vega-Lite describes it and vl-convert draws it, as in `dbt-backfill report`. It is a file of its own
-that follows the reader's colour scheme.
+Vega-Lite describes the plot and vl-convert draws it, as in `dbt-backfill report`. The plot is a
+separate file, which follows the reader's colour scheme.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from costs.figures import Result
 from dbt.adapters.spark_backfill.cli import plots
 
 WIDTH, ROW, LABELS = 800, 34, 230
-"""In pixels; the labels are measured by another font than the reader's."""
+"""Sizes in pixels. The width of labels is measured with another font than the reader's."""
 
 COLORS = {
     acts.CTAS: "var(--ctas)",
@@ -41,8 +41,9 @@ Spec = dict[str, Any]
 
 
 def plot(results: Sequence[Result]) -> str | None:
-    """An SVG file of the workloads of one format that include `create table as select`; None
-    if there are none.
+    """An SVG file of the workloads of one format that include `create table as select`.
+
+    None if there is no such workload.
     """
     points = [point for result in results for point in _points(result)]
     if not points:
@@ -74,7 +75,7 @@ def _points(result: Result) -> list[Spec]:
 
 
 def _place(act: str) -> tuple[int, str]:
-    """As in `COLORS`, variants of the project last."""
+    """The sort key of an act: the order of `COLORS`, with variants of the project last."""
     names = list(COLORS)
     return (names.index(act) if act in names else len(names), act)
 

@@ -1,4 +1,4 @@
-"""The upstreams of the workloads: TPC-H's tables, with other keys, columns and orders of rows."""
+"""The upstreams of the workloads: TPC-H's tables, some with another key, columns or row order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ KeyKind = Literal["native", "integer", "string", "uuid"]
 
 @dataclass(frozen=True)
 class Source:
-    """A table of TPC-H, and what its changes touch. TPC-H uses the first 8 of 32 order keys."""
+    """A table of TPC-H, and the columns that changes use.
+
+    TPC-H uses only the first 8 of every 32 order keys.
+    """
 
     table: str
     key: tuple[str, ...]
@@ -43,7 +46,7 @@ ORDERS = Source(
     number="o_orderkey",
 )
 
-# The column `id` that is the key instead of TPC-H's own, from the number of a row.
+# The expressions of the column `id`, from the number of a row. It replaces TPC-H's own key.
 ID: dict[str, str] = {
     "integer": "{number}",
     "string": "concat('line ', lpad({number}, 12, '0'))",
@@ -58,9 +61,9 @@ ID: dict[str, str] = {
 class Upstream:
     """Rows of a table of TPC-H.
 
-    :param key: `native` is TPC-H's own key; the others are a column `id` instead of the order's
-    :param columns: of lineitem, with an `id`: 3, 16 or 100; None for those of TPC-H
-    :param order: of the rows in the files: by the key, or each file has some of all keys
+    :param key: `native` is TPC-H's own key; any other key is a column `id` instead of it
+    :param columns: the number of lineitem's columns with an `id`: 3, 16 or 100; None for TPC-H's
+    :param order: the order of the rows in the files: by the key, or each file has keys of all parts
     :param limit: None for all rows
     :param label: distinguishes two upstreams with the same rows
     """
@@ -88,7 +91,7 @@ class Upstream:
         return self.key in ("string", "uuid")
 
     def query(self, table: str) -> str:
-        """The rows, from a relation with all of TPC-H's."""
+        """A query for the rows, from a relation with all columns and rows of TPC-H's table."""
         limited = f"(select * from {table} limit {self.limit})" if self.limit else table
         rows = f"(select {self._listed()} from {limited})"
         if self.order == "shuffled":

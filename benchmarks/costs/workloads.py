@@ -15,21 +15,21 @@ from costs.upstreams import ORDERS, Upstream
 
 @dataclass(frozen=True)
 class Build:
-    """Build the whole table, in several barriers, INSERTs or MERGEs of the same intervals."""
+    """Build the whole table by several barriers, INSERTs or MERGEs of the same intervals."""
 
     barriers: int = 1
 
 
 @dataclass(frozen=True)
 class Refresh:
-    """Apply a change to tables that are complete."""
+    """Apply a change to complete tables."""
 
     change: Change
 
 
 @dataclass(frozen=True)
 class LongBackfill:
-    """Many barriers of one run: do the last ones take longer than the first?
+    """Compare the last barriers of a long run with the first ones.
 
     Two barriers are not compared: the first one, which also creates the tables and finds the
     bounds, and the one that reads the remaining rows.
@@ -40,7 +40,7 @@ class LongBackfill:
 
 @dataclass(frozen=True)
 class Idle:
-    """A run with nothing to do, over an upstream with few versions and over one with many."""
+    """A run with nothing to do, over an upstream with few versions and another one with many."""
 
     few: int
     many: int
@@ -48,7 +48,7 @@ class Idle:
 
 @dataclass(frozen=True)
 class Read:
-    """Read tables after so many barriers, and after so many changes.
+    """Read tables after a number of barriers and a number of changes.
 
     :param variants: options of the MV, as in SQL; each of them adds a contestant
     """
@@ -61,8 +61,10 @@ class Read:
 
 @dataclass(frozen=True)
 class ReadFilling:
-    """Read the MV after a quarter, a half and three quarters of its barriers, each a run of its
-    own, with the change between them. Also read a table that was made at once of the same rows.
+    """Read the MV after a quarter, a half and three quarters of its barriers.
+
+    Each barrier is a separate run, and the change happens between the runs. A table of the same
+    rows that was created at once is read too.
     """
 
     barriers: int
@@ -181,7 +183,7 @@ FIGURES = (
 
 
 def chosen(names: str) -> dict[str, Workload]:
-    """The workloads of a list with commas, all if it is empty.
+    """The workloads of a comma-separated list; all workloads if it is empty.
 
     :raises ValueError: for an unknown name
     """

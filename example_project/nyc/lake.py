@@ -18,7 +18,7 @@ UPSTREAM_KEY = ", ".join(KEY)
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of a check; ``differences`` are rows too many and too few, with duplicates."""
+    """The result of a check; ``differences`` counts missing and surplus rows, with duplicates."""
 
     rows: int
     differences: int
@@ -29,7 +29,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Position:
-    """The content of ``flights_departed__progress``: the same on every vnode in this demo."""
+    """The content of ``flights_departed__progress``. In this demo all vnodes have the same."""
 
     upstream_version: str
     values: tuple[Any, ...]
@@ -44,9 +44,10 @@ class Position:
         return f"current_pos is {hour:%Y-%m-%d %H:%M}, {carrier}, {flight}"
 
     def side_of(self, day: str) -> str | None:
-        """Return if a local day, 09:00 to 05:00 next day in UTC, is ``below`` or ``above`` it.
+        """Return ``below`` or ``above``: the side of the position on which a local day is.
 
-        None if the question makes no sense: at the beginning and at the end.
+        A local day is 09:00 to 05:00 of the next day in UTC. Return None at the beginning and at
+        the end of the backfill.
         """
         if self.finished or self.values[0] is None:
             return None
@@ -60,7 +61,7 @@ class Lake:
         self.spark = SparkSession.builder.getOrCreate()
 
     def position(self) -> Position:
-        """Return the recorded position; before the first `dbt run`, the beginning."""
+        """Return the recorded position. Before the first `dbt run` it is the beginning."""
         if not self.spark.catalog.tableExists(f"{MV}__progress"):
             return Position("", (None, None, None), False)
         rows = self.spark.sql(

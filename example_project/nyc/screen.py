@@ -1,4 +1,4 @@
-"""The output of the demo: one line per finished step, and a sign of life while a step runs."""
+"""The output of the demo: a line for each finished step, and the time while a step runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COLUMNS = 80
 
 
 def take_over_output(log: Path) -> Console:
-    """A console on the real output; the output of Spark and Ivy goes to this file instead."""
+    """A console on the real output. All other output, of Spark and Ivy, goes to the file `log`."""
     log.parent.mkdir(exist_ok=True)
     sys.stdout.flush()
     terminal = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
@@ -53,7 +53,7 @@ class Screen:
 
     @contextmanager
     def step(self, doing: str) -> Iterator[list[str]]:
-        """Show that ``doing`` is under way, then the lines that the caller has appended."""
+        """Show ``doing`` while the block runs, then the lines that the block has appended."""
         begun = time.monotonic()
         lines: list[str] = []
         with self.working(doing):
@@ -68,7 +68,7 @@ class Screen:
         """Show ``text`` and the time: a spinner on a terminal, a line now and then elsewhere."""
         if self.console.is_terminal:
             columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-            # The output of dbt goes to the log; rich would bring it back to the screen.
+            # The output of dbt goes to the log. By default rich would print it on the screen.
             with Progress(
                 *columns,
                 console=self.console,

@@ -30,10 +30,10 @@ from pyspark.java_gateway import launch_gateway
 DELTA = "io.delta:delta-spark_4.1_2.13:4.3.1"
 ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0"
 POSTGRESQL = "org.postgresql:postgresql:42.7.7"
-# Spark 4.1 comes without it, and its server then sometimes fails to close a session after its work.
+# Spark 4.1 does not include LLAP. Without it the server sometimes fails to close a session.
 LLAP = "org.apache.hive:hive-llap-common:2.3.10"
 SERVER = (DELTA, ICEBERG, LLAP)
-# LLAP needs these, but Spark has them itself.
+# LLAP needs these packages, but Spark already includes them.
 SPARK_HAS = (
     "org.apache.hive:hive-common",
     "org.apache.hive:hive-serde",
@@ -58,25 +58,27 @@ class ThriftServerError(Exception):
 
 
 def delta_catalogs(lake: Path) -> dict[str, str]:
-    """Delta tables by their plain names, and Iceberg tables in the catalog `lake`."""
+    """Settings by which plain names are Delta tables, and the catalog `lake` has Iceberg tables."""
     return {
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
         "spark.sql.catalog.lake.type": "hadoop",
         "spark.sql.catalog.lake.warehouse": f"{lake}/iceberg",
-        # A cache would hide the commits of other sessions for half a minute.
+        # With a cache, commits of other sessions would be invisible for half a minute.
         "spark.sql.catalog.lake.cache-enabled": "false",
     }
 
 
 def iceberg_catalog() -> dict[str, str]:
-    """Iceberg tables by their plain names, in the Hive metastore."""
+    """Settings by which plain names are Iceberg tables in the Hive metastore."""
     return {
         "spark.sql.catalog.spark_catalog": "org.apache.iceberg.spark.SparkSessionCatalog",
         "spark.sql.catalog.spark_catalog.type": "hive",
         "spark.sql.catalog.spark_catalog.cache-enabled": "false",
         # A metastore that Spark has created lacks these tables, and Iceberg would wait for them.
         "spark.hadoop.iceberg.engine.hive.lock-enabled": "false",
+        # By default the metastore refuses to drop a column if columns of other types follow it.
+        "spark.hadoop.hive.metastore.disallow.incompatible.col.type.changes": "false",
     }
 
 
@@ -99,13 +101,14 @@ def postgresql_metastore(lake: Path, url: str) -> dict[str, str]:
         "spark.sql.warehouse.dir": f"{lake}/warehouse",
         f"{jdo}.ConnectionURL": f"jdbc:postgresql://{place}{parts.path}{query}",
         f"{jdo}.ConnectionDriverName": "org.postgresql.Driver",
-        # An empty database gets its tables; they carry no version that could be verified.
+        # The metastore creates its tables in an empty database, without a version to verify.
         "spark.hadoop.datanucleus.schema.autoCreateTables": "true",
         "spark.hadoop.datanucleus.schema.autoCreateColumns": "true",
         "spark.hadoop.datanucleus.schema.autoCreateConstraints": "false",
         "spark.hadoop.hive.metastore.schema.verification": "false",
-        # Spark's metastore clients use this pool; Iceberg's clients must name it. Two clients with
-        # different settings replace each other's pool, and the old one keeps its connections.
+        # Spark's metastore clients use this kind of pool by default, Iceberg's clients do not. Two
+        # clients with different settings would replace each other's pool. A replaced pool keeps its
+        # connections.
         "spark.hadoop.datanucleus.connectionPoolingType": "DBCP",
     }
     if parts.username:
@@ -119,7 +122,7 @@ def postgresql_metastore(lake: Path, url: str) -> dict[str, str]:
 class ThriftServer:
     """A server process; `with` starts and stops it.
 
-    :param lake: the directory of tables and metastore, created if it is missing; also of the log
+    :param lake: the directory of the tables, the metastore and the log; created if it is missing
     :param table_format: `delta` or `iceberg`, the meaning of a table's plain name
     :param metastore: JDBC URL of a PostgreSQL database instead of Derby in the lake's directory
     :param settings: further Spark settings, which override others
@@ -171,8 +174,9 @@ class ThriftServer:
             )
         (self.lake / "iceberg").mkdir(parents=True, exist_ok=True)
         packages = [*SERVER, *([POSTGRESQL] if self.metastore else []), *self.packages]
-        # Not as --jars or --packages: Spark 4.1 loads those in the first client's class loader,
-        # and Delta fails once that client has disconnected. Spark's own jars come first here too.
+        # Do not use --jars or --packages: Spark 4.1 loads those jars in the class loader of the
+        # first client. When that client has disconnected, Delta fails. As usual, Spark's own jars
+        # come first.
         class_path = os.pathsep.join([f"{SPARK_HOME}/jars/*", *fetch_jars(packages)])
         settings = {
             **self.all_settings,
@@ -219,7 +223,7 @@ class ThriftServer:
         self.stop()
 
     def _write_properties(self, settings: Mapping[str, str]) -> Path:
-        """A file for the server's user alone: the settings may hold a password."""
+        """Write a file that only the server's user can read: settings may contain a password."""
         path = self.lake / "thrift.properties"
         path.unlink(missing_ok=True)
         lines = [f"{key}={value}".replace("\\", "\\\\") for key, value in settings.items()]
@@ -240,16 +244,16 @@ class ThriftServer:
             time.sleep(0.2)
 
     def _reason(self) -> str:
-        """The last text of the log about a cause, and the path of the log."""
+        """The last cause of an error in the log, and the path of the log."""
         lines = self.log.read_text(errors="replace").splitlines()
         causes = [line for line in lines if line.startswith("Caused by: ")] or lines
         return "\n".join([*causes[-3:], f"More is in {self.log}."])
 
 
 def fetch_jars(packages: list[str]) -> list[str]:
-    """The paths of these Maven packages and everything that they need.
+    """Fetch these Maven packages and their dependencies; return the paths of the jars.
 
-    Spark's own resolver fetches them, in a JVM that starts no Spark.
+    Spark's own resolver fetches them, in a JVM that does not start Spark.
     """
 
     class Conf(SparkConf):
@@ -276,7 +280,8 @@ def port_is_taken(port: int) -> bool:
 
 
 def _popen(command: list[str], log: IO[bytes], directory: Path) -> Popen[bytes]:
-    # In a session of its own, so that only this process receives Ctrl-C and can stop it in order.
+    # The server gets its own process session. So Ctrl-C reaches only this process, which then stops
+    # the server cleanly.
     return Popen(
         command,
         stdin=DEVNULL,

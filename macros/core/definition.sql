@@ -1,21 +1,21 @@
 {#-
-    Refuse to compare an MV whose barrier has begun: it may be between two definitions. So it may be after a plan that was abandoned, whose
-    changes may have been merged.
+    Refuse to compare an MV whose next barrier has begun: its rows may be between two definitions. Refuse also after a plan was abandoned,
+    because some of its changes may have been merged.
 -#}
 {% macro check_barrier_is_committed(state, mv, change) %}
     {%- if state.get('planned') or state.dirty -%}
-        {%- do dbt_backfill.refuse('its barrier ' ~ (state.epoch + 1) ~ ' has begun and is not committed', change, mv=mv) -%}
+        {%- do dbt_backfill.refuse('its barrier ' ~ (state.epoch + 1) ~ ' has begun but is not committed', change, mv=mv) -%}
     {%- endif -%}
 {% endmacro %}
 
 
 {#-
-    What the MV has to be: a select of Q(upstream @ S where pk <= current_pos), with the query, the version, the order and the positions that
-    were committed.
+    Return a select of the rows that the MV has to have: Q(upstream @ S where pk <= current_pos), with the query, the version, the order and
+    the positions that were committed.
 
     Arguments:
-      state (dict): as read_state returned it; of an upstream without versions that can be read again with 'staged', see stage_definition.
-      selection (dict): the part of the keys that is wanted, see selection_predicate; all of them by default.
+      state (dict): as read_state returned it. If no version of the upstream can be read again, it has 'staged', see stage_definition.
+      selection (dict): the part of the keys that is wanted, see selection_predicate; by default all keys.
 -#}
 {% macro get_promised_sql(relations, state, selection={}) -%}
     {%- set plan, keys = state.committed, state.committed.key -%}
@@ -36,7 +36,10 @@
 {%- endmacro %}
 
 
-{#- A select of rows of the MV's columns, with nulls where a column that is being filled has not been yet, see new_filling. -#}
+{#-
+    Return a select of the given rows of the MV, with a null in each column that is being filled and is not filled for the row yet, see
+    new_filling.
+-#}
 {% macro get_filled_sql(rows, state) -%}
     {%- set filling, columns, filled = dbt_backfill.get_filling(state), [], 'false' -%}
     {%- if not filling -%} {{ return(rows) }} {%- endif -%}
@@ -55,7 +58,10 @@
 {%- endmacro %}
 
 
-{#- The part of the MV that has to be as defined, as a relation: all of it, in a sweep up to the position, in a filling up to the second one. -#}
+{#-
+    Return the part of the MV that has to be as defined, as a relation: the whole MV; in a sweep only the rows up to the position; in a fill,
+    the filled columns only up to the second position.
+-#}
 {% macro get_present_sql(relations, state) -%}
     {%- set mv, rows = relations.mv.render(), 'select * from ' ~ relations.mv.render() -%}
     {%- if dbt_backfill.is_sweeping(state) -%}
@@ -77,14 +83,14 @@
 
 
 {#-
-    Return a predicate for a part of the keys, over columns of the names `upstream` in `keys`; `true` for all of them.
+    Return a predicate for a part of the keys, over the columns `upstream` of `keys`; `true` for all keys.
 
     Arguments:
       selection (dict): {
-        'vnodes': a list, none for all of them, and 'vnode_count',
-        'low', 'high': the first and the last key as literals; fewer than the key has columns mean all keys that begin
-          with them. None is open,
-        'unsettled': a select of keys that are not wanted, as `__bf_changed_1` and so on; absent or none if there are none
+        'vnodes': a list, none for all vnodes, and 'vnode_count',
+        'low', 'high': the first and the last key as literals, none if there is no bound. If there are fewer literals than key columns, all
+          keys that begin with these literals are meant,
+        'unsettled': a select of keys that are not wanted, with the columns `__bf_changed_1` and so on; absent or none if all are wanted
       }
 -#}
 {% macro selection_predicate(selection, keys, prefix='') -%}

@@ -1,26 +1,26 @@
 {#-
-    Return how a run takes over a table of the MV's name that is no MV yet; none if it does not:
+    Return how a run takes over a table that has the MV's name, but is not an MV yet; none if the run does not take it over:
 
-      adopt    its rows stay, and the barriers that follow compare them with the query, see is_sweeping: where adopt_table has marked it
-        for this model
-      replace  the barriers begin with a reset: by a full refresh of a model that has `replace_existing`
+      adopt    if adopt_table has marked the table for this model: the rows stay, and the next barriers compare them with the query,
+        see is_sweeping
+      replace  in a full refresh of a model with `replace_existing`: the first barrier is a reset
 
     Arguments:
-      existing (dict): as get_existing_relations returned it, with an MV.
-      properties (dict): of the MV.
+      existing (dict): the result of get_existing_relations, which contains a table of the MV's name. properties (dict): the properties of
+      that table.
 -#}
 {% macro find_takeover(backfill, existing, properties) %}
     {%- set adopts = properties.get('dbt_backfill.adopt') == local_md5(model.unique_id) -%}
     {%- set replaces = backfill.options.replace_existing and should_full_refresh() -%}
     {%- if not adopts and not replaces -%} {{ return(none) }} {%- endif -%}
-    {#- A mark may come late, after the table was taken over: the table and the state beside it are one MV by then. -#}
+    {#- A mark may be written late, after the table was taken over: then the table and the state beside it already belong together. -#}
     {%- if existing.progress is not none and 'dbt_backfill.id' in properties and properties['dbt_backfill.id']
             == dbt_backfill.read_table_properties(backfill.progress).get('dbt_backfill.id') -%}
         {{ return(none) }}
     {%- endif -%}
     {%- if adopts and not replaces and should_full_refresh() -%}
         {%- do dbt_backfill.refuse(
-            backfill.mv.render() ~ ' is to be adopted, and a full refresh would empty it',
+            backfill.mv.render() ~ ' is to be adopted, but a full refresh would empty it',
             'Run without --full-refresh, or set replace_existing to true to replace the table'
         ) -%}
     {%- endif -%}
@@ -29,11 +29,11 @@
 
 
 {#-
-    Take over the table, as a part of observe_state. Its state is created, of the epoch 0 and the kind `how`, and then one ALTER makes the
-    table its MV; a view is replaced by a table. Each can be repeated. If a run died in between, the next one completes its work; a run
-    with another query replaces it, because nothing was merged.
+    Take over the table, as a part of observe_state. First create its state, with the epoch 0 and the kind `how`. Then one ALTER makes the
+    table the MV of this state; a view is replaced by a table. Each step can be repeated. If a run dies in between, the next run completes
+    the work. A run with another query replaces the state, because nothing was merged yet.
 
-    A table that cannot be taken over is refused before. Return what observe_state does.
+    Refuse a table that cannot be taken over, before anything is written. Return the same as observe_state.
 
     Arguments:
       found (dict): see observe_tables.
@@ -68,7 +68,7 @@
         {%- set statements = [dbt_backfill.get_set_properties_sql(backfill.mv, taken)] -%}
     {%- endif -%}
     {%- do dbt_backfill.create_backfill(backfill, dict(missing.state, committed=creation), columns, statements) -%}
-    {#- A view that was found is a table by now. -#}
+    {#- If it was a view, it is a table now. -#}
     {%- set made = dbt_backfill.observe_existing(
         backfill, existing, found.settings, dbt_backfill.read_table_properties(backfill.mv)
     ) -%}
@@ -77,8 +77,8 @@
 
 
 {#-
-    Return the id of a state that is replaced by the one of this table, because nothing was ever merged with it; none if there is none, or
-    this run goes on with it. A state with which something was merged is refused.
+    Return the id of a leftover state that this table's state replaces, because nothing was ever merged with the leftover one; none if there
+    is no such state, or if this run continues it. Refuse a state with which something was merged.
 -#}
 {% macro _find_left_state(backfill, existing, missing, how) %}
     {%- set left = dbt_backfill.read_left_state(backfill, existing) -%}
@@ -90,18 +90,18 @@
 {% endmacro %}
 
 
-{#- Refuse to take over a table beside which the state of another one exists. -#}
+{#- Refuse to take over a table if the state of another table exists beside it. -#}
 {% macro refuse_other_state(backfill) %}
     {%- set arguments = '{model: ' ~ dbt_backfill.get_name_of(backfill) ~ ', keep_mv: true}' -%}
     {%- do dbt_backfill.refuse(
-        backfill.progress.render() ~ ' exists, and is the state of another table than ' ~ backfill.mv.render() ~ ' is now',
+        backfill.progress.render() ~ ' exists, but is the state of another table than ' ~ backfill.mv.render() ~ ' is now',
         'Drop it, and the history with it: ' ~ dbt_backfill.get_operation_text('drop_backfill', arguments), mv=backfill.get('name')
     ) -%}
 {% endmacro %}
 
 
 {#-
-    Refuse a table that cannot become an MV with its rows, by what is known of it without its model's query.
+    Refuse a table that cannot become an MV with its rows, judging only by facts that do not depend on the model's query.
 
     Arguments:
       backfill (dict): its relations, 'options': {'file_format'}, and 'name' outside of a run of the model.
@@ -126,15 +126,16 @@
     {%- elif properties.get('format-version') == '1' and tblproperties.get('format-version') | string not in ['2', '3'] -%}
         {%- do dbt_backfill.refuse(
             name ~ ' is an Iceberg table of format 1, in which single rows cannot be deleted',
-            "Set tblproperties={'format-version': '2'}, with which it is then adopted", mv=backfill.get('name')
+            "Set tblproperties={'format-version': '2'}: the table is upgraded when it is adopted", mv=backfill.get('name')
         ) -%}
     {%- endif -%}
 {% endmacro %}
 
 
 {#-
-    Refuse a table that cannot be adopted with its rows: one on which the barriers would fail (Spark merges no rows into a table with an
-    identity column, say), and one with keys that no MERGE can repair, by one pass over the key columns, or two. Return
+    Refuse a table that cannot be adopted with its rows: a table on which barriers would fail (for example, Spark merges no rows into a
+    table with an identity column), and a table with keys that no MERGE can repair. This takes one or two passes over the key columns.
+    Return
     {'row_count': how many rows it has, 'partitions': their names in lower case}.
 
     Arguments:
@@ -170,7 +171,7 @@
     {%- if checked.null_keys -%}
         {%- do dbt_backfill.refuse(
             name ~ ' has ' ~ dbt_backfill.get_count_text(checked.null_keys, 'row') ~ ' with a null in ' ~ key,
-            'Delete them from the table; what belongs there the barriers add'
+            'Delete these rows from the table; the barriers add the correct rows'
         ) -%}
     {%- endif -%}
     {%- set twice = dbt_backfill.run_json('find the duplicate keys', dbt_backfill.get_duplicate_keys_sql(scan, mv_keys))
@@ -179,7 +180,7 @@
         {%- do dbt_backfill.refuse(
             'the key ' ~ key ~ ' is not unique in ' ~ name ~ '; it occurs twice with ('
                 ~ twice | map(attribute='key') | map('join', ', ') | join('), (') ~ ')',
-            'Delete the rows of these keys from the table; what belongs there the barriers add'
+            'Delete the rows of these keys from the table; the barriers add the correct rows'
         ) -%}
     {%- endif -%}
     {{ return({
@@ -195,7 +196,7 @@
     {%- set name, present = backfill.mv.render(), dbt_backfill.get_table_columns(backfill.mv) -%}
     {%- set types = dbt_backfill.types_by_name(present) -%}
     {%- set described = dbt_backfill.run_table('describe ' ~ backfill.mv.identifier, 'describe table ' ~ name) -%}
-    {#- A select gives a char(n) or varchar(n) out as a string, and Delta describes them so. -#}
+    {#- A select returns a char(n) or varchar(n) as a string, and Delta also describes it as a string. -#}
     {%- for row in described if row[0] | lower in types and 'char(' in (row[1] or '') -%}
         {%- do types.update({row[0] | lower: row[1]}) -%}
     {%- endfor -%}
@@ -231,8 +232,9 @@
 
 
 {#-
-    Refuse a table that a reset cannot replace. `create or replace` cannot change the format of a table, nor its location, which
-    prepare_creation checks. To drop it instead would be a statement that takes an MV away if it comes late; `drop view` does not.
+    Refuse a table that a reset cannot replace: `create or replace` cannot change the format of a table, nor its location, which
+    prepare_creation checks. The table is not dropped instead, because a DROP TABLE that arrives late would drop an MV. A `drop view` cannot
+    do that.
 -#}
 {% macro check_replaced(backfill, existing) %}
     {%- set format = none if existing.is_view else dbt_backfill.get_table_format(existing, backfill.mv) | lower -%}

@@ -1,29 +1,29 @@
 {#-
-    A full refresh beside the MV in use: the next generation is an MV of its own, `<mv>__next`, with a state of its own. It is filled by
-    the barriers of as many runs as it takes. Meanwhile the MV in use, which is the previous generation, goes on following its changes
-    with the query that created it. Once all of the upstream is read, a barrier of the kind `swap` replaces the MV's rows by the rows of
-    the next generation, and the state by its state; see run_beside.
+    A full refresh beside the MV in use: the next generation is an MV of its own, `<mv>__next`, with a state of its own. Barriers fill it,
+    in as many runs as necessary. Meanwhile the MV in use, which is the previous generation, continues to follow the changes with the query
+    that created it. When the whole upstream is read, a barrier of the kind `swap` replaces the MV's rows and state by the rows and state of
+    the next generation; see run_beside.
 -#}
 
 
 {#-
-    Return the next generation that a run fills: {'backfill': as get_backfill describes it, 'reason': why there is to be one, as far as
-    this run knows}; none where there is none, and none is to begin.
+    Return the next generation that a run fills: {'backfill': see get_backfill, 'reason': why it is needed, as far as this run knows}; none
+    if there is no next generation, and none has to begin.
 
-    An MV that has to be emptied anyway is rebuilt in place: nobody can use what it has. A run whose full_refresh_mode is `in_place` comes
-    here only if dbt lists a next generation, to warn of it.
+    An MV that has to be emptied anyway is rebuilt in place, because its rows are of no use. If full_refresh_mode is `in_place`, this macro
+    is called only if dbt lists a next generation, to warn about it.
 
     Arguments:
-      observed (dict): of the MV in use, as observe_state returned it.
-      rebuild (string or none): why the user wants it rebuilt.
+      observed (dict): the result of observe_state for the MV in use. rebuild (string or none): why the user wants a rebuild; none if the
+      user does not.
 -#}
 {% macro find_next_generation(backfill, observed, rebuild) %}
     {%- set next = dbt_backfill.get_next_backfill(backfill, observed.state.committed) -%}
     {%- if backfill.options.full_refresh_mode != 'beside' -%}
         {%- if dbt_backfill.find_maker(next.progress) is none -%}
             {%- do exceptions.warn(
-                'backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': ' ~ next.mv.render() ~ ' is the next generation of it, which a '
-                    ~ "full refresh has begun. To go on with it set full_refresh_mode='beside'; to drop it: "
+                'backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': ' ~ next.mv.render() ~ ' is its next generation, which a '
+                    ~ "full refresh has begun. To continue it, set full_refresh_mode='beside'; to drop it: "
                     ~ dbt_backfill.get_drop_next_text()
             ) -%}
         {%- endif -%}
@@ -46,8 +46,8 @@
 
 
 {#-
-    Return the next generation as a run sees it. Nobody uses it yet, so it is reset where the model has changed since. What is set for the
-    MV in use, whose last plan is `committed`, applies to how it is filled.
+    Return the description of the next generation for a run. Nobody uses it yet, so it is reset if the model has changed. The controls of
+    the MV in use, whose last plan is `committed`, also apply to the next generation.
 -#}
 {% macro get_next_backfill(backfill, committed) %}
     {%- set on_schema_change = backfill.options.on_schema_change -%}
@@ -64,8 +64,8 @@
 
 
 {#-
-    Return the MV in use while the next generation is filled: with the query that created it, over the same upstream. It reads no more
-    ranges.
+    Return the description of the MV in use while the next generation is filled: it keeps the query that created it and the upstream, but
+    reads no more ranges.
 -#}
 {% macro get_former_backfill(backfill, state) %}
     {%- set committed = state.committed -%}
@@ -82,15 +82,15 @@
 
 
 {#-
-    Run the barriers of a run while there is a next generation: first those of the next generation. Then, if all of the upstream is read, the
-    swap; otherwise those of the previous generation, so that readers of the MV see what changes. Return what run_barriers does, and
-    'filling': whether the next generation is still to be put in place.
+    Run the barriers of a run while there is a next generation: first the barriers of the next generation. Then, if the whole upstream is
+    read, run the swap; otherwise the barriers of the previous generation, so that readers of the MV see changes. Return the result of
+    run_barriers, and 'filling': whether the next generation still has to be put in place.
 
-    Each step may be the last of a run, and the next run goes on from the state that exists. A next generation that has been put in place
-    is only dropped.
+    Each step may be the last of a run, and the next run continues from the existing state. If the next generation was already put in place,
+    it is only dropped.
 
     Arguments:
-      observed (dict): of the MV in use.
+      observed (dict): the result of observe_state for the MV in use.
       next (dict): see find_next_generation.
 -#}
 {% macro run_beside(backfill, observed, next) %}
@@ -104,7 +104,7 @@
         {{ return(dict(dbt_backfill.run_barriers(backfill, observed, none), filling=false)) }}
     {%- endif -%}
     {%- set seen = dbt_backfill.observe_state(next.backfill) -%}
-    {#- Before its first barrier there is no state with which the MV's control could be read. -#}
+    {#- Before its first barrier the next generation has no state, so it takes the MV's control. -#}
     {%- set seen = dict(seen, state=dict(seen.state, control=observed.state.get('control'))) -%}
     {%- do dbt_backfill._begin_generation(backfill, next, seen) -%}
     {%- set filled = dbt_backfill.run_barriers(next.backfill, seen, none) -%}
@@ -123,8 +123,8 @@
 
 
 {#-
-    Log one line where a next generation begins, after refusing one that could not be put in place at the end: if the location has moved, or
-    if a column of an Iceberg MV gets another type at the same position. A Hive metastore allows no such replacement.
+    Log one line when a next generation begins. First refuse a next generation that could not be put in place at the end: if the location
+    has changed, or if a column of an Iceberg MV gets another type at the same position, which a Hive metastore does not allow.
 -#}
 {% macro _begin_generation(backfill, next, seen) %}
     {%- if not seen.state.get('missing') and seen.state.committed.query_hash == backfill.query_hash -%} {{ return(none) }} {%- endif -%}
@@ -134,26 +134,26 @@
         {%- if dbt_backfill.is_retyped(backfill.mv, columns) -%}
             {%- do dbt_backfill.refuse(
                 'its query gives another type to a column than ' ~ backfill.mv.render() ~ ' has at that position, or under that name, '
-                    ~ 'and a Hive metastore lets no Iceberg table be replaced by such a one at once',
+                    ~ 'and a Hive metastore does not let an Iceberg table be replaced at once if a type changes',
                 "Leave the columns that it has at their positions, or set full_refresh_mode='in_place' for this refresh"
             ) -%}
         {%- endif -%}
     {%- endif -%}
     {%- do log(
         dbt_backfill.get_model_name(model) ~ ' is filled again as ' ~ next.backfill.mv.render() ~ ', beside the MV in use ('
-            ~ (next.reason or 'its query changed') ~ '). To give that up: ' ~ dbt_backfill.get_drop_next_text(), info=true
+            ~ (next.reason or 'its query changed') ~ '). To stop this and drop the next generation: ' ~ dbt_backfill.get_drop_next_text(), info=true
     ) -%}
 {% endmacro %}
 
 
 {#-
-    Return a next generation that can be put in place: {'backfill', 'state', 'version': of its MV, with which the state belongs, none of an
-    Iceberg table without a snapshot}; none if it is not ready. It has the comments and the constraints of the model by then.
+    Return the next generation if it can be put in place: {'backfill', 'state', 'version': the version of its MV that belongs to the state;
+    none for an Iceberg table without a snapshot}; none if it is not ready. It then has the comments and the constraints of the model.
 
-    The version is read before the state, which has no plan after it: so no barrier came between them.
+    The version is read before the state. If the state then has no plan and the same epoch, no barrier came between them.
 
     Arguments:
-      seen (dict): as observe_state returned it before this run's barriers, and `filled` (dict) what they returned.
+      seen (dict): the result of observe_state before this run's barriers. filled (dict): the result of these barriers.
 -#}
 {% macro read_filled_generation(next, seen, filled) %}
     {%- if not dbt_backfill.is_complete(filled.state) or filled.state.dirty -%} {{ return(none) }} {%- endif -%}
@@ -170,15 +170,15 @@
 
 
 {#-
-    Run the previous generation's barriers while the next one is filled, or log why it is not refreshed: a table that is about to be replaced
-    must not stop the run, and must not be read again as a whole. Its query has to run before it can be explained, so all other reasons
-    are looked for first.
+    Run the previous generation's barriers while the next generation is filled, or log why it is not refreshed. A table that will be
+    replaced soon must not stop the run, and its upstream must not be read again as a whole. The query may not run any more, so all other
+    reasons are checked before it is explained.
 -#}
 {% macro run_former(backfill, observed) %}
     {%- set state, analysis = observed.state, dbt_backfill.new_analysis() -%}
     {%- set former, committed = dbt_backfill.get_former_backfill(backfill, state), state.committed -%}
     {%- if committed.kind in ['adopt', 'replace'] or dbt_backfill.is_sweeping(state) or dbt_backfill.get_filling(state) -%}
-        {%- set why = 'it does not hold what its query gives yet' -%}
+        {%- set why = 'it does not have all rows of its query yet' -%}
     {%- elif state.get('upstream_version') is none -%}
         {%- set why = 'it has no rows yet' -%}
     {%- else -%}
@@ -207,11 +207,11 @@
 
 
 {#-
-    Drop a next generation, if it is the one of this id, with its copies. (A table of their names that this package did not create stays.) Its
-    state is dropped last, so that the tables that a dead run has left are found by it. Return true if it existed.
+    Drop the next generation with this id, and its copies, unless another writer created a table of such a name. The state is dropped last:
+    if the run dies, the remaining tables can still be found by it. Return true if it existed.
 
-    The script may come so late that another generation exists by now; sent again, or by two runs at once, it finds nothing, which is no
-    error.
+    The script may arrive late, when another generation exists: it checks the id. If it is sent again, or by two runs at once, it finds
+    nothing, which is not an error.
 -#}
 {% macro drop_generation(next, id) %}
     {%- if not dbt_backfill.exists_with_id(next.progress, id) -%} {{ return(false) }} {%- endif -%}

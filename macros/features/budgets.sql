@@ -1,15 +1,16 @@
 {#-
     Return what the next barrier may read: {
-      'rows': of a range at most, as a rate limit, 0 for none, none for any number,
-      'ruled_by': what says so: 'config', what people have set ('pause', 'throttle'), the target duration ('barrier_seconds') or what is
-        left of the run's budget ('run_rows'),
-      'by', 'since': who has set it, and when; absent of what nobody has set
+      'rows': the largest number of rows in a range, like a rate limit; 0 if no range may be read, none if there is no limit,
+      'ruled_by': the setting that applies: 'config', an operation ('pause', 'throttle'), the target duration ('barrier_seconds') or the
+        rest of the run's budget ('run_rows'),
+      'by', 'since': who ran the operation, and when; absent for other settings
     }
 
-    A run asks before each barrier whose range something else than the config may limit. A plan that exists already is executed as it is.
+    A run asks this before each barrier if something else than the config may limit the range. A plan that already exists is executed
+    unchanged.
 
     Arguments:
-      run (namespace): of the loop of run_barriers.
+      run (namespace): the variables of the loop in run_barriers.
 -#}
 {% macro get_allowance(backfill, state, run) %}
     {%- set options = backfill.options -%}
@@ -31,10 +32,10 @@
 
 
 {#-
-    Return the allowance of a limit that is configured, or of what people have set, which applies until it is lifted.
+    Return the allowance from the configured limit, or from an operation's setting, which applies until it is lifted.
 
     Arguments:
-      control (dict): what people have set last, see get_control_statement.
+      control (dict): the last setting of an operation, see get_control_statement.
 -#}
 {% macro get_ruling_allowance(limit, control) %}
     {%- set rows = control.get('value', 'default') -%}
@@ -46,8 +47,9 @@
 
 
 {#-
-    True if a budget of the run is used up, so that no further barrier begins. A rebuild that is asked for, and a next generation that is
-    ready, are ended by this run, because no later one would know of them. A budget of rows ends no run that has none left to read.
+    True if a budget of the run is used up. Then no further barrier begins. A requested rebuild, and a next generation that is ready, are
+    still completed by this run, because a later run would not know of them. The budget of rows does not end a run that has no rows left to
+    read.
 -#}
 {% macro is_budget_spent(backfill, run) %}
     {%- set options = backfill.options -%}
@@ -60,7 +62,7 @@
 {% endmacro %}
 
 
-{#- Return what limits the ranges, where it is not the config; empty if it is, and once nothing is left to be read. -#}
+{#- Return a text of the setting that limits the ranges; empty if it is the config, or if nothing is left to read. -#}
 {% macro get_allowance_text(allowance, state) %}
     {%- set applies = allowance.ruled_by != 'config' and not dbt_backfill.is_complete(state) -%}
     {{ return(dbt_backfill.get_ruling_text(allowance) if applies else '') }}
@@ -80,20 +82,20 @@
 
 
 {#-
-    Return the size of the next range in rows, by how long the last one took: half of it after a barrier that took more than one and a half
-    times as long as it is to take, down to 1,000 rows, and twice as much after one that took less than half. The first one has as many
-    rows as the rate limit, or 100,000. As long as the size stays, the bounds that were found for the ranges to come stay too.
+    Return the size of the next range in rows, from the duration of the last barrier: half the last size, but at least 1,000 rows, after a
+    barrier that took more than 1.5 times the target duration; twice the last size after one that took less than half of the target. The
+    first range has as many rows as the rate limit, or 100,000. While the size stays the same, the bounds that were found for later ranges
+    stay valid.
 
     Arguments:
-      seconds (number): how long a barrier is to take.
-      committed (dict): the plan that was committed last, with `sized_rows` and `seconds`, see get_outcome_sql.
-      most (int or none): the rate limit.
+      seconds (number): the target duration of a barrier. committed (dict): the plan that was committed last, with `sized_rows` and
+      `seconds`, see get_outcome_sql. most (int or none): the rate limit.
 -#}
 {% macro get_sized_rows(seconds, committed, most) %}
     {%- set rows, took = committed.get('sized_rows') or most or 100000, committed.get('seconds') -%}
     {%- set limit = committed.get('backfill_rate_limit') -%}
     {%- if took is none or limit is none or not committed.get('range_row_count') -%} {{ return(rows) }} {%- endif -%}
     {%- if took > 1.5 * seconds -%} {{ return([[rows, limit] | min // 2, [rows, 1000] | min] | max) }} {%- endif -%}
-    {#- A range that a limit has cut may be fast where a whole one is not. -#}
+    {#- Do not double after a range that another limit made smaller: a range of full size may be slow. -#}
     {{ return(2 * rows if took < seconds / 2 and limit == rows else rows) }}
 {% endmacro %}

@@ -1,17 +1,17 @@
 {#-
-    Compact the MV after a barrier, if `compact_every` or `sort_when_finished` asks for it. The barrier is committed by then, and the next one
-    finds the MV with the same rows in other files, as after a compaction by hand. If another run wrote to the MV meanwhile, its rows
-    take precedence: a compaction is tried the next time, and a sort is left to the owner. If Spark fails, the same is done, with a
-    warning. One line reports the outcome: 'kept', why the files were left as they are, and 'unsorted', why the MV was compacted and not
+    Compact the MV after a barrier, if `compact_every` or `sort_when_finished` requires it. The barrier is committed before, and the next
+    one finds the same rows in other files, as after a manual compaction. If another run wrote to the MV meanwhile, the compaction gives up:
+    a compaction is tried again when it is due again, a sort is left to the owner. If Spark fails, the compaction gives up in the same way,
+    with a warning. One line reports the outcome: 'kept', why the files were not rewritten, and 'unsorted', why the MV was compacted but not
     sorted. Each is absent or null if it does not apply.
 
     Arguments:
       before (dict): the state that the barrier began from.
-      state (dict): what it committed.
+      state (dict): the state that the barrier committed.
 -#}
 {% macro compact_mv(backfill, before, state) %}
     {%- set work = dbt_backfill.get_due_compaction(backfill.options, before, state) -%}
-    {#- A next generation is written once more when it is put in place. -#}
+    {#- A next generation is not compacted, because its rows are written once more when it is put in place. -#}
     {%- if work is none or backfill.generation == 'next' -%} {{ return(none) }} {%- endif -%}
     {%- set started_at = modules.datetime.datetime.now() -%}
     {%- set sql = dbt_backfill.get_compact_mv_sql(backfill, state, work) -%}
@@ -23,8 +23,8 @@
     {%- set told = attempt.table[0] -%}
     {%- if dbt_backfill.get_file_format() != 'iceberg' -%}
         {%- set outcome = fromjson(told[0]) -%}
-    {#- Iceberg returns how many files it has replaced (0) and has failed to read or write (3), and reports no conflict: a sort that
-        replaced no files of an MV that has some has lost one. -#}
+    {#- Iceberg returns the number of replaced files (column 0) and of files that it failed to rewrite (column 3), but reports no conflict:
+        if a sort replaced no file, although the MV has files, it has lost a conflict. -#}
     {%- elif told[3] > 0 -%}
         {%- do dbt_backfill._warn_of_compaction(work, state, 'Iceberg could not rewrite ' ~ told[3] ~ " files; Spark's log says why") -%}
         {%- set outcome = {'kept': told[3] ~ ' files could not be rewritten'} -%}
@@ -60,17 +60,17 @@
 {% macro _warn_of_compaction(work, state, error) %}
     {%- do exceptions.warn(
         'backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': the MV could not be ' ~ ('sorted' if work == 'sort' else 'compacted')
-            ~ ' after the barrier ' ~ state.epoch ~ ', which is committed, so that nothing is lost. '
-            ~ ('To have it sorted, do it by hand, as docs/maintenance.md says' if work == 'sort' else 'It is tried again when it is due again') ~ '. '
+            ~ ' after the barrier ' ~ state.epoch ~ ', which is committed, so nothing is lost. '
+            ~ ('To sort the MV, run the statement in docs/maintenance.md' if work == 'sort' else 'It is tried again when it is due again') ~ '. '
             ~ error
     ) -%}
 {% endmacro %}
 
 
 {#-
-    Return the statement that sorts or compacts the MV; on Delta a script, which returns the outcome. Delta has no order across partitions,
-    and one of its own in a table with liquid clustering. What only Delta knows, of the table as it is, is no error: then it is compacted
-    as a table without an order is.
+    Return the statement that sorts or compacts the MV; on Delta a script, which returns the outcome. Delta cannot sort across partitions,
+    and a table with liquid clustering has its own order. If Delta refuses the sort for a reason that only Delta knows, that is not an
+    error: the table is compacted without sorting.
 -#}
 {% macro get_compact_mv_sql(backfill, state, work) -%}
     {%- set file_format, name, columns = dbt_backfill.get_file_format(), backfill.mv.render(), [] -%}

@@ -1,10 +1,10 @@
 {#-
-    In the mode `snapshot` one version is read until the backfill, or a sweep, has finished. The upstream is asked to keep it by the barrier
-    that begins to read a version (again, too) or with which the mode begins, and to release it by the first one that leaves that version,
-    or the mode. The upstream is asked whether it is held, so that the next run releases what a run that died left behind. To hold a
-    version releases the one before.
+    In the mode `snapshot` one version is read until the backfill, or a sweep, has finished. A barrier asks the upstream to hold a version
+    if it is the first one to read that version, or the first one in this mode. The first barrier that leaves the version or the mode
+    releases it. Each run asks the upstream for the held version, so it also releases a version that a run that died has left held. Holding
+    a version releases the previous one.
 
-    Returns whether this barrier has held one, so that it has nothing to release.
+    Return true if this barrier has asked the upstream to hold a version. Then it has nothing to release.
 -#}
 {% macro hold_upstream(backfill, state, plan) %}
     {%- set source = dbt_backfill.get_source(plan) -%}
@@ -17,7 +17,7 @@
 {% endmacro %}
 
 
-{#- Release a held version that the plan which was committed last has left, see hold_upstream. -#}
+{#- Release a held version that the last committed plan does not read any more, see hold_upstream. -#}
 {% macro release_upstream(backfill, observed, plan) %}
     {%- set source, name = dbt_backfill.get_source(plan), dbt_backfill._hold_name(plan) -%}
     {%- set held = dbt_backfill.ask(backfill.upstream, 'held_version')(observed, name) -%}
@@ -51,7 +51,7 @@
 {% endmacro %}
 
 
-{#- Release these tags; `dropped`: the MV that is dropped, with its 'name'. -#}
+{#- Release these tags. `dropped`: the MV that is being dropped, with its 'name'. -#}
 {% macro run_release(dropped, tags) %}
     {%- for tag in tags -%}
         {%- do dbt_backfill.ask(tag.upstream, 'release')(tag.source, tag.name) -%}
@@ -60,11 +60,11 @@
 {% endmacro %}
 
 
-{#- Drop the rows that were kept for the barriers, once nothing more is to be read; `plan`: of the run's last barrier, if there is one. -#}
+{#- Drop the staged rows if nothing is left to read. `plan`: the plan of the run's last barrier, if there is one. -#}
 {% macro release_staged(backfill, state, plan) %}
     {%- if dbt_backfill.is_complete(state) and not state.get('planned') and (dbt_backfill.get_source(plan, 'stage')
             or dbt_backfill.load_table(backfill.staged) is not none) -%}
-        {#- A plan may name rows that are gone, or of a next generation. -#}
+        {#- A plan may name staged rows that are gone, or rows of a next generation. -#}
         {%- set properties = dbt_backfill.find_own_copy(backfill.staged) -%}
         {%- if properties is not none -%}
             {%- set sql = dbt_backfill.get_drop_copy_sql(backfill.options.file_format, backfill.staged, properties) -%}

@@ -4,7 +4,10 @@
 -#}
 
 
-{#- Call the features before a plan is chosen. Return a copy that has ranges ahead, as a source of a plan; none if there is none. -#}
+{#-
+    Call the features before a plan is chosen. Return the replica from which the next ranges can be read, as a source of a plan; none if
+    there is none.
+-#}
 {% macro before_choice(backfill, state, observed, analysis) %}
     {%- set recorded = dbt_backfill.get_source(state.committed, 'replica') -%}
     {{ return(dbt_backfill.find_replica(backfill, state, observed, analysis.copy_id) if recorded else none) }}
@@ -12,13 +15,13 @@
 
 
 {#-
-    Call the features before a chosen plan is stored. Return the choice, with 'copy' if its range is to be read from one.
+    Call the features before a chosen plan is stored. Return the choice, with 'copy' if its range is to be read from a replica.
 
     Arguments:
       copy (dict or none): as before_choice returned it.
 -#}
 {% macro before_plan(backfill, state, choice, copy) %}
-    {#- `auto` makes one only by what was counted with the bounds of the ranges, now or before. -#}
+    {#- `replicate: auto` makes a replica only if rows were counted together with the bounds of the ranges, now or in an earlier run. -#}
     {%- set asks = backfill.options.replicate == 'always' or choice.plan.get('evidence') or dbt_backfill.get_source(state.committed, 'replica') -%}
     {{ return(dbt_backfill.choose_replica(backfill, state, choice, copy) if asks else choice) }}
 {% endmacro %}
@@ -31,12 +34,12 @@
 
 
 {#-
-    Call the features right after a commit, or if there was nothing to do. Return what the run knows by then, see new_analysis.
+    Call the features right after a commit, or if there was nothing to do. Return the analysis, with all that the run knows by then, see
+    new_analysis.
 
     Arguments:
-      plan (dict): that was committed last.
-      result (dict or none): of the script that planned it, see get_plan_script; none if this run did not plan it.
-      holds (boolean): as before_steps returned it.
+      plan (dict): the plan that was committed last. result (dict or none): the result of the script that planned this plan, see
+      get_plan_script; none if another run planned it. holds (boolean): as before_steps returned it.
 -#}
 {% macro after_commit(backfill, observed, analysis, plan, result=none, holds=false) %}
     {%- set outgrown = (result or {}).get('overlaid') and dbt_backfill.run_release_of_outgrown(backfill, result) -%}
@@ -55,12 +58,12 @@
 {% endmacro %}
 
 
-{#- Call the features at the end of a run; `plan` is that of its last barrier, none if it had none, and `waits` see run_barriers. -#}
+{#- Call the features at the end of a run; `plan` is the plan of its last barrier, none without a barrier; for `waits` see run_barriers. -#}
 {% macro after_run(backfill, state, plan, waits) %}
     {%- if not waits and dbt_backfill.upstream_traits(backfill.upstream).stages_ranges -%}
         {%- do dbt_backfill.release_staged(backfill, state, plan) -%}
     {%- endif -%}
-    {#- One of a run that died may be left. -#}
+    {#- A run that died may have left a replica. -#}
     {%- if not state.get('missing') and (dbt_backfill.get_source(state.committed, 'replica') or dbt_backfill.is_listed(backfill.replica)) -%}
         {%- do dbt_backfill.release_replica(backfill, state) -%}
     {%- endif -%}

@@ -1,25 +1,25 @@
 {#-
-    The view `<mv>__live`, which the option `live_view` asks for: the whole of Q at the version of the last barrier, also while
-    the MV is being filled.
+    The view `<mv>__live`, which the option `live_view` asks for: the whole of Q at the version of the last barrier, even while the MV is
+    being filled.
 
-    Everything in it is a literal: the version at which the barrier left the MV, the version of the upstream, the positions. So
-    it is exact whenever it is read, in the middle of the next barrier too, and shows its own barrier until it is replaced
-    after the next one. Versions that are cleaned away make it fail; it never shows other rows.
+    The view contains only literals: the MV's version after the barrier, the version of the upstream, the positions. So the view is exact
+    whenever it is read, even in the middle of the next barrier, and shows its own barrier until it is replaced after the next one. If one
+    of its versions was cleaned away, reading the view fails; it never shows other rows.
 
-    It is for readers. Nothing that decides reads it, and losing it loses nothing.
+    The view is only for users. The package itself never reads it to decide something, so losing it loses nothing.
 -#}
 
 
 {#-
-    Return the properties of the view that a run with the option finds; none if there is none. Refuse, before anything is written, something
-    else of its name, and a schema in which Spark makes no view, as one that is made for this and dropped at once shows.
+    Return the properties of the live view that exists; none if there is none. Before anything is written, refuse another table or view of
+    that name, and a schema in which Spark cannot make views. To find out, make a trial view and drop it at once.
 -#}
 {% macro check_live_view(backfill) %}
     {%- if dbt_backfill.load_table(backfill.live) is not none -%}
         {%- set properties = dbt_backfill.read_live_view(backfill.live) -%}
         {%- if properties is none -%}
             {%- do dbt_backfill.refuse(
-                backfill.live.render() ~ ' exists, and is no live view of this package', 'Drop or rename it, or set live_view to false'
+                backfill.live.render() ~ ' exists, but is not a live view of this package', 'Drop or rename it, or set live_view to false'
             ) -%}
         {%- endif -%}
         {{ return(properties) }}
@@ -38,7 +38,7 @@
     {%- endset -%}
     {%- if dbt_backfill.run_json('try to make a view', sql)[0].failed -%}
         {%- do dbt_backfill.refuse(
-            'live_view needs a catalog with views, and Spark could not make one beside ' ~ backfill.mv.render(),
+            'live_view needs a catalog with views, but Spark could not make a view beside ' ~ backfill.mv.render(),
             'Set live_view to false, or keep the MV in a catalog that has views'
         ) -%}
     {%- endif -%}
@@ -46,7 +46,7 @@
 {% endmacro %}
 
 
-{#- Return the properties of a live view that exists; none of anything else. -#}
+{#- Return the properties of a live view; none if it is another table or view. -#}
 {% macro read_live_view(live) %}
     {%- set properties = dbt_backfill.read_table_properties(live) -%}
     {{ return(properties if 'dbt_backfill.live' in properties else none) }}
@@ -54,12 +54,12 @@
 
 
 {#-
-    Make the view of a state, after its barrier. A state that was given up is of no version, so the previous view stays. The generation
-    that is filled beside the MV has no view: that of the MV in use is whole.
+    Make the view for a state, after its barrier. If the plan was given up, the state belongs to no version, so the previous view stays. The
+    next generation, which is filled beside the MV, gets no view: the view of the MV in use is complete.
 
-    The version is read before the script asks whether the state still exists: so no barrier came between them. If one did, its run makes
-    the view. It is a script, because outside of one Iceberg makes a view of its session catalog one of its own, and once that is
-    replaced, Spark goes on to read the previous text.
+    The MV's version is read before the script checks that the state is still the same, so no barrier came between them. If a barrier did
+    come between them, its run makes the view. It is a script, because outside of a script Iceberg's session catalog makes it an Iceberg
+    view; if that is replaced, Spark continues to read the previous text.
 -#}
 {% macro run_live_view(backfill, state) %}
     {%- set committed = state.committed -%}
@@ -89,7 +89,7 @@
     end
     {%- endset -%}
     {%- do dbt_backfill.run_table('make the live view of the barrier ' ~ state.epoch, sql) -%}
-    {#- Of the MV's grants a view can have only this one. Some catalogs keep the grants of a view that is replaced, others do not. -#}
+    {#- Of the MV's grants a view can only have `select`. Some catalogs keep the grants of a replaced view, others do not. -#}
     {%- set grants = {} -%}
     {%- for privilege, grantees in (config.get('grants') or {}).items() if privilege | lower == 'select' -%}
         {%- do grants.update({privilege: grantees}) -%}
@@ -99,15 +99,14 @@
 
 
 {#-
-    At the end of a run: make the view if the run committed no barrier of the MV, and the view does not exist, is not of the last barrier
-    (whose run died, say) or not of the version that the MV has now: one from before it was compacted may be cleaned away. Drop one that
-    the model does not ask for any more. While a next generation is filled, the state is that of the next one, and the MV's own barriers
-    make the view. Without the option a run comes here only if dbt lists something of its name: Spark is not asked in every run for a view
-    that nobody wants.
+    At the end of a run that committed no barrier of the MV, make the view if it does not exist, does not belong to the last barrier (for
+    example, because that run died), or not to the MV's current version: after a compaction, the version before it may be cleaned away. Drop
+    the view if the model does not have the option any more. While a next generation is filled, the state is that of the next generation,
+    and the MV's own barriers make the view. Without the option, this macro is called only if dbt lists a relation of the view's name. Thus
+    most runs do not ask Spark for a view.
 
     Arguments:
-      result (dict): as run_barriers or run_beside returned it.
-      found (dict): see check_live_view.
+      result (dict): the result of run_barriers or run_beside. found (dict): see check_live_view.
 -#}
 {% macro make_or_drop_live_view(backfill, result, found) %}
     {%- set live = backfill.live -%}
@@ -126,7 +125,10 @@
 {% endmacro %}
 
 
-{#- A script too: in one Iceberg's session catalog does not take the view for one of its own. Harmless where there is none. -#}
+{#-
+    This is a script, because in a script Iceberg's session catalog does not treat the view as an Iceberg view. If there is no view, it does
+    nothing.
+-#}
 {% macro get_drop_live_view_sql(live) -%}
     begin
         drop view if exists {{ live.render() }};
@@ -135,13 +137,13 @@
 
 
 {#-
-    Return what the view shows: the whole of Q at the version of the committed barrier. The MV has the rows up to the position, and Q over
-    the upstream gives the rest, with the keys that have a null, which no range has read. While vnodes have different positions, columns
-    are being filled or the MV has previous rows, in a sweep, Q over the upstream gives all.
+    Return the view's query: the whole of Q at the version of the committed barrier. The rows up to the position come from the MV, and the
+    rest from Q over the upstream, including keys with a null, which no range has read. All rows come from Q over the upstream while vnodes
+    have different positions, columns are being filled, or the MV has previous rows in a sweep.
 
     Arguments:
       state (dict): as read_state returned it, not `dirty`.
-      version (string): of the MV, with which the state belongs, see read_version.
+      version (string): the version of the MV that belongs to the state, see read_version.
 -#}
 {% macro get_live_sql(relations, state, version) -%}
     {%- set plan, upstream = state.committed, dbt_backfill.get_upstream_of_plan(state.committed) -%}

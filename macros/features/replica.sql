@@ -1,27 +1,27 @@
 {#-
     The replicated arrangement: `<mv>__replica`, a copy of the rows of the upstream that are still to be read, with the columns that
-    the query needs, in files ordered by the key, as many as ranges are ahead. Without it each range of an upstream that is not
-    ordered by its key reads all of it.
+    the query needs, in files ordered by the key, about one for each range ahead. Without a replica, if the files of the upstream are not
+    ordered by the key, each range reads the whole upstream.
 
-    It only gives the rows of a range, and what a plan says does not depend on it. A range is the replica's rows with the changes since its
-    version laid over them, see get_copied_source. If these changes are not known, or a plan is adopted, the upstream itself is read. A
-    plan carries the replica as the source of the role `replica`: {
-      'relation', 'kind', 'id': of its creation, 'version': of the table; none where it is not to be read any more,
+    The replica only provides the rows of a range; the plan does not depend on it. A range is the replica's rows, overlaid by the changes
+    since the replica's version, see get_copied_source. If these changes are not known, or a plan is adopted, the upstream itself is read.
+    A plan contains the replica as the source of the role `replica`: {
+      'relation', 'kind', 'id': of its creation, 'version': of its table; none if the replica must not be read any more,
       'definition': as JSON {
-        'version': that of the upstream that it shows, as text, 'query_hash' and 'query_columns', of the query that it was made for,
-        'vnodes', 'vnode_count': those that it has rows of, 'columns': the names of those of the upstream that it has,
-        'ranges': how many ranges it has still rows of; none for all,
-        'scans': see get_bounds_sql; none if that is not known
+        'version': the upstream's version that it shows, as text, 'query_hash', 'query_columns': of the query that it was made for,
+        'vnodes', 'vnode_count': the vnodes whose rows it has, 'columns': the names of the upstream's columns that it has,
+        'ranges': how many of the next ranges it has rows for; none for all,
+        'scans': see get_bounds_sql; none if it is not known
       }
     }
 -#}
 
 
 {#-
-    Return the source of the role `replica` of the committed plan, if what is read next can be read from it; none if not.
+    Return the source of the role `replica` of the committed plan, if the next range can be read from the replica; otherwise none.
 
     Arguments:
-      seen (string or none): the id of the one that this run has made, or found to exist.
+      seen (string or none): the id of the replica that this run has made, or has found.
 -#}
 {% macro find_replica(backfill, state, observed, seen=none) %}
     {%- set source = dbt_backfill.get_source(state.committed, 'replica') -%}
@@ -29,7 +29,10 @@
     {%- set noted = fromjson(source.definition) -%}
     {%- set upstream = dict(dbt_backfill.get_source(state.committed), version=noted.version) -%}
     {%- set fits_query = noted.query_hash == backfill.query_hash and noted.query_columns == state.committed.query_columns -%}
-    {#- It has the rows of the vnodes that are read; a part of it is counted in ranges, and so has to be followed by ranges of that size. -#}
+    {#-
+        The replica has to have the rows of all vnodes that are read. A replica of only some ranges counts them, so the next ranges must
+        have the same size.
+    -#}
     {%- set selected = backfill.options.backfill_vnodes -%}
     {%- set fits_ranges = noted.vnode_count == state.committed.vnode_count
         and (noted.ranges is none or noted.ranges > 0 and state.committed.get('backfill_rate_limit') == backfill.options.backfill_rate_limit)
@@ -39,22 +42,22 @@
             or dbt_backfill.load_table(backfill.replica) is none -%}
         {{ return(none) }}
     {%- endif -%}
-    {#- Another run may have made another one since; and who compacts all tables of a schema may expire what they were before. -#}
+    {#- Another run may have made another replica since. And if somebody compacts all tables of a schema, the replica's version may expire. -#}
     {%- if seen == source.id -%} {{ return(source) }} {%- endif -%}
     {{ return(source if dbt_backfill.read_replica(backfill) == {'id': source.id, 'version': source.version} else none) }}
 {% endmacro %}
 
 
-{#- True if a replica can be made at all, and the model lets it. -#}
+{#- True if a replica can be made at all, and the model allows it. -#}
 {% macro may_replicate(backfill) %}
     {{ return(backfill.options.replicate != 'never' and dbt_backfill.why_no_replica(backfill.upstream, backfill.feed, backfill.options) is none) }}
 {% endmacro %}
 
 
 {#-
-    Return why no replica can be made, see make_replica; none if one can. It has the format of the upstream: another one gives back other
-    types than it was given. A change table of the user's own may be shortened by its owner. Duplicate keys have to be looked for, because
-    the feed need not report that one of two rows went.
+    Return why no replica can be made, see make_replica; none if one can. A replica needs the format of the upstream, because another format
+    may return other types than were written. It is not made with a change table of the user's own, because the owner may delete events from
+    it. It needs check_key, because if a key appears twice, the feed need not report that one of the two rows was deleted.
 -#}
 {% macro why_no_replica(upstream, feed, options) %}
     {%- set name, format = upstream.relation.render(), dbt_backfill.upstream_traits(upstream).copy_format -%}
@@ -66,23 +69,23 @@
 
 
 {#-
-    Return a choice whose plan has a source of the role `replica`, where its range is to be read from one, which is made now if there is
-    none; with 'copy': the source that is to be read, absent where the upstream itself is. A plan that reads no replica still records the
-    last one, without a version: it says how often the upstream would be read without one.
+    Return the choice. If its range is to be read from a replica, its plan gets a source of the role `replica`; the replica is made now if
+    there is none. 'copy' is the source to read, absent if the upstream itself is read. A plan that reads no replica still records the last
+    one, without a version, because the record says how often the upstream would be read without a replica.
 
     Arguments:
-      found (dict or none): what find_replica returned.
+      found (dict or none): the result of find_replica.
 -#}
 {% macro choose_replica(backfill, state, choice, found) %}
     {%- set plan, last = choice.plan, dbt_backfill.get_source(state.committed, 'replica') -%}
     {%- set without = dict(choice, plan=dict(plan, sources=dbt_backfill.with_void_copy(plan.sources, [last] if last else []))) -%}
     {%- if state.finished -%}
-        {#- Once, for release_replica: of a run that died after the last range it may exist. -#}
+        {#- Record once more that it is not read, so that release_replica drops the replica of a run that died after the last range. -#}
         {{ return(without if last and last.get('version') is not none else choice) }}
     {%- elif not dbt_backfill.may_replicate(backfill) -%}
         {{ return(without) }}
     {%- elif plan.kind != 'advance' or not dbt_backfill.moves_position(plan) -%}
-        {#- A part is counted in ranges, and so in bounds. -#}
+        {#- A replica of only some ranges counts ranges, so the bounds must stay the same. -#}
         {%- set keeps_it = found and plan.kind in ['advance', 'fill']
             and (dbt_backfill.is_whole(found) or plan.get('next_bounds') == state.committed.get('next_bounds')) -%}
         {{ return(dict(choice, plan=dict(plan, sources=plan.sources + [found])) if keeps_it else without) }}
@@ -107,11 +110,11 @@
 
 
 {#-
-    Return what is known of the scans where the bounds were found before: {'scans', 'rows': how many rows are still to be read}; none if
-    nothing is.
+    Return the evidence of an earlier run that found the bounds: {'scans', 'rows': how many rows are still to be read}; none if there is
+    none.
 
     Arguments:
-      source (dict or none): the replica of the committed plan.
+      source (dict or none): the source of the role `replica` in the committed plan.
 -#}
 {% macro get_known_evidence(state, source) %}
     {%- set scans = fromjson(source.definition).get('scans') if source else none -%}
@@ -120,20 +123,20 @@
 
 
 {#-
-    True if a plan without a replica gets one. To copy the upstream and read the copy costs about as much as two scans of it, and one more
-    for each part, by docs/replica.md; `auto` makes one if the ranges ahead would read many more rows in vain.
+    True if a plan without a replica gets one. Copying the upstream and reading the copy costs about as much as two scans of the upstream,
+    plus one for each part, see docs/replica.md. `auto` makes a replica if the ranges ahead would waste many more reads of rows.
 -#}
 {% macro wants_replica(backfill, plan, evidence) %}
     {%- set ahead = dbt_backfill.count_ranges_ahead(plan) -%}
     {%- if ahead == 1 or backfill.options.replicate != 'auto' -%} {{ return(ahead > 1 and backfill.options.replicate == 'always') }} {%- endif -%}
     {%- if not evidence or evidence.get('scans') is none -%} {{ return(false) }} {%- endif -%}
     {%- set spared = [evidence.scans, ahead] | min - 2 - dbt_backfill.count_parts(backfill, plan) -%}
-    {#- So many rows have to be read in vain until a replica is worth its statements. -#}
+    {#- A replica is worth its statements if it saves reading this many rows. -#}
     {{ return(spared * evidence.rows >= 10000000) }}
 {% endmacro %}
 
 
-{#- Return how many parts the ranges ahead would be copied in. -#}
+{#- Return in how many parts the ranges ahead would be copied. -#}
 {% macro count_parts(backfill, plan) %}
     {%- set ahead, per_part = dbt_backfill.count_ranges_ahead(plan), dbt_backfill._count_ranges_of_part(backfill, plan) -%}
     {{ return((ahead / per_part) | round(0, 'ceil') | int if per_part else 1) }}
@@ -141,8 +144,9 @@
 
 
 {#-
-    Return how many ranges a part has, by the option `replica_rows`; none where a replica is made of all that are ahead. It is so, too, if
-    only some vnodes move: their bounds are found again for each barrier, while a part ends with an earlier bound.
+    Return how many ranges a part has, according to the option `replica_rows`; none if all ranges ahead are copied at once. They are also
+    copied at once if only some vnodes move: the bounds of these vnodes are found again for each barrier, but a part must end at a known
+    bound.
 -#}
 {% macro _count_ranges_of_part(backfill, plan) %}
     {%- set limit, range_size = backfill.options.get('replica_rows'), backfill.options.backfill_rate_limit -%}
@@ -164,13 +168,13 @@
 {% endmacro %}
 
 
-{#- Return how many ranges are known to be ahead, that of the plan among them. -#}
+{#- Return how many ranges are known to be ahead, including the range of the plan. -#}
 {% macro count_ranges_ahead(plan) %}
     {{ return((plan.get('next_bounds') or []) | length + (1 if plan.last_range else 2)) }}
 {% endmacro %}
 
 
-{#- Return a text such as `40 ranges`; the bounds of more than so many are found later. -#}
+{#- Return a text such as `40 ranges` or, if the later bounds are not known yet, `more than 40 ranges`. -#}
 {% macro get_ranges_text(plan) %}
     {%- set ahead = dbt_backfill.count_ranges_ahead(plan) -%}
     {{ return(('' if plan.get('bounds_complete') or plan.last_range else 'more than ') ~ dbt_backfill.get_count_text(ahead, 'range')) }}
@@ -178,23 +182,26 @@
 
 
 {#-
-    Copy what is ahead of the position, or the next `replica_rows` of it, at the plan's version. Return the source of it; none where the
-    MV's format cannot keep its rows.
+    Copy the rows ahead of the position, or the next `replica_rows` of them, at the plan's version. Return the source of the copy; none if
+    the MV's format cannot keep these rows.
 -#}
 {% macro make_replica(backfill, state, plan, evidence) %}
     {%- set columns, id = dbt_backfill.get_needed_columns(backfill, plan), local_md5(plan.plan_id ~ 'replica') -%}
     {%- if not dbt_backfill._can_make(backfill, plan, columns) -%} {{ return(none) }} {%- endif -%}
     {%- set bounds = ([plan.range_high] if not plan.last_range else []) + (plan.next_bounds or []) -%}
-    {#- A part ends no later than the last bound that is known; without one, all that is ahead is copied. -#}
+    {#- A part ends at the latest at the last known bound; if no bound is known, all rows ahead are copied. -#}
     {%- set most = dbt_backfill._count_ranges_of_part(backfill, plan) -%}
     {%- set is_whole = most is none or most > bounds | length and plan.bounds_complete -%}
     {%- set ranges = none if is_whole else [most, bounds | length] | min -%}
     {%- set begun = modules.datetime.datetime.now() -%}
     {%- set sql = dbt_backfill.get_replica_sql(backfill, state, plan, columns, bounds[:ranges] if ranges else bounds, not is_whole, id) -%}
     {%- set handler = dbt_backfill.upstream_traits(backfill.upstream).lost_conditions -%}
-    {#- Not every Iceberg table can be replaced: its format cannot become older, and a Hive metastore compares columns by their positions. -#}
+    {#-
+        Drop the previous replica, because not every Iceberg table can be replaced: its format cannot become older, and a Hive metastore
+        compares columns by their positions.
+    -#}
     {%- if backfill.options.file_format == 'iceberg' -%} {%- do dbt_backfill._drop_own_replica(backfill) -%} {%- endif -%}
-    {#- Where Spark says so, whether files of the upstream are gone. -#}
+    {#- If Spark can report deleted files of the upstream by a condition, return it as `lost`. -#}
     {%- if handler -%}
         {%- set sql -%}
             begin
@@ -232,7 +239,7 @@
 {% endmacro %}
 
 
-{#- Return {'version', 'id'} of the one that exists. The version is read first: with this id it is of this one, whatever came later. -#}
+{#- Return {'version', 'id'} of the existing replica. The version is read before the id: if the id is still the same, the version belongs to it. -#}
 {% macro read_replica(backfill) %}
     {%- set version = none if backfill.options.file_format == 'iceberg' else dbt_backfill.read_version(backfill, 'replica') -%}
     {%- set properties = dbt_backfill.read_table_properties(backfill.replica) -%}
@@ -240,7 +247,10 @@
 {% endmacro %}
 
 
-{#- True if its columns can be kept, and no other table has its name. With `replicate: always`, refuse instead of returning false. -#}
+{#-
+    True if the replica's format can keep the columns, and no other table has the replica's name. With `replicate: always`, refuse instead
+    of returning false.
+-#}
 {% macro _can_make(backfill, plan, columns) %}
     {%- set existing, is_asked_for = dbt_backfill.load_table(backfill.replica), backfill.options.replicate == 'always' -%}
     {%- if existing is not none and 'dbt_backfill.replica' not in dbt_backfill.read_listed_properties(existing, backfill.replica) -%}
@@ -265,14 +275,14 @@
 
 
 {#-
-    Return the statement that makes the copy. Each part holds the keys of one range, or of some ranges next to each other, in a directory of
-    its own: parts by hash, which Spark distributes by, would have the keys of any two. A part that is large is shared out among tasks, each
-    of which sorts and writes its rows: Spark does so where a distribution is a hint, and statistics are known as it goes
-    (`spark.sql.adaptive.enabled`, as a rule).
+    Return the statement that makes the copy. Each partition `__bf_part` holds the keys of one range, or of some neighbouring ranges, in its
+    own directory: Spark's distribution by hash alone would mix the keys of several ranges in a file. A large partition is split among
+    tasks, each of which sorts and writes its rows. Spark does that for a distribution by a hint, if adaptive execution is on
+    (`spark.sql.adaptive.enabled`, the default).
 
     Arguments:
       bounds (list): of the ranges ahead.
-      limited (boolean): whether what lies beyond the last one is left out.
+      limited (boolean): whether rows beyond the last bound are left out.
 -#}
 {% macro get_replica_sql(backfill, state, plan, columns, bounds, limited, id) -%}
     {%- set window = {
@@ -283,10 +293,10 @@
         dbt_backfill.get_planned_read(backfill, plan), window, state, backfill, plan.key, with_null_keys=true
     ) -%}
     {%- set keys = dbt_backfill.upstream_columns(plan.key) -%}
-    {#- The formats keep statistics of the first columns of a table. -#}
+    {#- The key's columns come first, because the formats keep statistics only for the first columns of a table. -#}
     {%- set of_key, names, others = plan.key | map(attribute='upstream') | map('lower') | list, [], [] -%}
     {%- for column in columns -%} {%- do (names if column.name | lower in of_key else others).append(column.name) -%} {%- endfor -%}
-    {#- At most 63 of the bounds part it: Spark compiles no expression that is much longer. -#}
+    {#- At most 63 of the bounds divide the rows: Spark cannot compile a much longer expression. -#}
     {%- set names, step = names + others, bounds | length // 64 + 1 -%}
     {%- set part = dbt_backfill._get_part_sql(plan.key, keys, bounds[step - 1::step], 0) -%}
     create or replace table {{ backfill.replica.render() }}
@@ -301,7 +311,7 @@
 {%- endmacro %}
 
 
-{#- Return the number of the part of a row, as a search by halves. -#}
+{#- Return an expression for the number of a row's part, as a binary search. -#}
 {% macro _get_part_sql(keys, columns, bounds, first) -%}
     {%- if not bounds -%} {{ return(first | string) }} {%- endif -%}
     {%- set middle = bounds | length // 2 -%}
@@ -311,7 +321,10 @@
 {%- endmacro %}
 
 
-{#- Return its properties. Statistics are kept of the key alone, whose columns come first: files are skipped by nothing else. -#}
+{#-
+    Return the properties of the replica. It keeps statistics only for the key, whose columns come first, because only these are used to
+    skip files.
+-#}
 {% macro _get_replica_properties(backfill, plan, columns, id) %}
     {%- set names, types = columns | map(attribute='name') | list, columns | map(attribute='type') | list -%}
     {%- set own, indexed = {'dbt_backfill.replica': id}, plan.key | length | string -%}
@@ -325,7 +338,7 @@
 {% endmacro %}
 
 
-{#- Drop the replica once nothing is to be read from it any more, also that of a run that died. -#}
+{#- Drop the replica if nothing will be read from it any more, even if a run that died has left it. -#}
 {% macro release_replica(backfill, state) %}
     {%- set source = dbt_backfill.get_source(state.committed, 'replica') -%}
     {%- set is_used = source and source.get('version') is not none and not state.finished -%}
@@ -354,12 +367,12 @@
 
 
 {#-
-    Release a replica if so much of a range has changed since it was made that reading these changes for each range costs more than another
-    copy. The next plan makes another one where that is worth it. The table stays, because the versions of a new table would start again
-    at 0. Return true if it was released.
+    Release a replica if many rows of a range have changed since it was made: reading these changes for each range would cost more than
+    another copy. The next plan makes another replica if it is worth its cost. The table stays, because the versions of a new table would
+    start again at 0. Return true if it was released.
 
     Arguments:
-      result (dict): of the script that planned the barrier, see get_plan_script.
+      result (dict): the result of the script that planned the barrier, see get_plan_script.
 -#}
 {% macro run_release_of_outgrown(backfill, result) %}
     {%- set changed, rows = (result.get('overlaid') or {}).get('count', 0), (result.get('checked') or {}).get('row_count', 0) -%}

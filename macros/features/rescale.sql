@@ -1,9 +1,8 @@
 {#-
-    A plan that gives the MV another number of vnodes, and leaves the rest of what was committed last as it is.
+    Return a plan that gives the MV another number of vnodes. The rest of the last committed plan stays the same.
 
     Arguments:
-      node (dict): the model's, of the graph.
-      low (list or none): the lowest position of all vnodes, which is that of all of them if they agree after it.
+      node (dict): the model's node of the graph. low (list or none): the lowest position of all vnodes.
 -#}
 {% macro new_rescale_plan(state, node, vnode_count, low) %}
     {%- set last, kept = state.committed, {} -%}
@@ -32,24 +31,28 @@
 
 
 {#-
-    Return a select of the vnodes that a rescale makes, one row for each: {
+    Return a select of the vnodes that a rescale creates, one row per vnode: {
       '__bf_vnode': its number,
-      '__bf_finished', '__bf_position', '__bf_row_count': what it begins with
+      '__bf_finished', '__bf_position', '__bf_row_count': its initial state
     }. It has no row once the plan has been committed or given up.
 
-    With g the smaller one of the two numbers of vnodes, the keys of a vnode are among those of the vnodes that have the same remainder by
-    g. The sum of the counts is kept: of a parent's children the first one, whose number is the parent's, gets its count. Only where
-    positions differ fewer rows count as read: as many of each vnode as of the one that has the lowest position.
+    Let g be the smaller of the old and new numbers of vnodes. A new vnode gets its keys from the old vnodes with the same remainder modulo
+    g. If a vnode is split, its first child, which has the parent's number, gets the parent's count, so the sum of the counts stays the
+    same. If vnodes with different positions are merged, fewer rows count as read: for each of them at most the count of the vnode with the
+    lowest position.
 -#}
 {% macro get_rescaled_vnodes_sql(backfill, state, plan) -%}
     {%- set former_count, shared = state.committed.vnode_count, [state.committed.vnode_count, plan.vnode_count] | min -%}
     {%- set positions = dbt_backfill.position_columns(plan.key, 'former.') -%}
     {%- set descending = dbt_backfill.is_descending(plan.key) -%}
     {%- set least_by = 'max_by' if descending else 'min_by' -%}
-    {#- Nulls are the least. Where the greatest is the least advanced, this makes a vnode that has not begun the greatest. -#}
+    {#-
+        Nulls sort first. In descending order the greatest position is the least advanced one, so this term makes a vnode that has not begun
+        the greatest.
+    -#}
     {%- set begins = 'not former.backfill_finished and ' ~ positions[0] ~ ' is null' -%}
     {%- set order = ['not former.backfill_finished', begins] if descending else ['former.backfill_finished'] -%}
-    {#- A vnode that has finished keeps the key at which it did. -#}
+    {#- A finished vnode keeps its last key as its position, so ignore that here. -#}
     {%- for column in positions -%} {%- do order.append('if(former.backfill_finished, null, ' ~ column ~ ')') -%} {%- endfor -%}
     {%- set order = 'struct(' ~ order | join(', ') ~ ')' -%}
     select

@@ -1,7 +1,7 @@
 {#-
-    Passes once every vnode of the MV was backfilled to its end, all columns are filled, and no rebuild has begun. A line in dbt's output,
-    and the column `unfilled` of the rows that fail, say which columns are not filled yet. Under `--empty`, where every table that is
-    read has no rows, it passes as any test.
+    Passes if every vnode of the MV is backfilled to its end, all columns are filled, and no rebuild has begun. A line in dbt's output, and
+    the column `unfilled` of the failing rows, name the columns that are not filled yet. Under `--empty`, when tests read no rows, it passes
+    like any other test.
 
     Usage, on a model with materialized='backfilled_mv':
       data_tests:
@@ -24,10 +24,11 @@
 
 
 {#-
-    Passes if the MV is what it promises: Q(upstream @ S where pk <= current_pos), with S and the positions of the progress table, compared
-    both ways with duplicates counted. Fails with the rows that are `missing` in the MV, and those that are `unexpected` in it.
+    Passes if the MV equals its definition: Q(upstream @ S where pk <= current_pos), with S and the positions from the progress table. It
+    compares both ways, and counts duplicates. It fails with the rows that are `missing` in the MV, and the rows that are `unexpected` in
+    it.
 
-    It reads the whole prefix of the upstream and the whole MV.
+    It reads the upstream up to the position, and the whole MV.
 
     Usage, on a model with materialized='backfilled_mv':
       data_tests:
@@ -66,13 +67,13 @@
 {% endtest %}
 
 
-{#- True if the invocation only makes SQL of its nodes, or a catalog. An MV need not have run then, and nothing is read to compare it. -#}
+{#- True if the invocation only compiles its nodes, or makes a catalog. Then the MV may never have run, and nothing is read to compare it. -#}
 {% macro is_only_compiled() %}
     {{ return(execute and invocation_args_dict.get('which') in ['compile', 'generate']) }}
 {% endmacro %}
 
 
-{#- Return which columns of a state are not filled yet, such as `x is filled up to (5, 'a') only`; none if all are. -#}
+{#- Return a text of the columns that are not filled yet, such as `x is filled up to (5, 'a') only`; none if all columns are filled. -#}
 {% macro get_unfilled_text(state) %}
     {%- set filling = dbt_backfill.get_filling(state) -%}
     {%- if not filling -%} {{ return(none) }} {%- endif -%}
@@ -84,12 +85,13 @@
 
 
 {#-
-    Return the tables of the MV that is tested, see get_relations, and the 'name' that run-operations take: that of its model, which may
-    have an alias or a version; the table's own if no model makes it. Refuse a relation without a state of its own, and a part of one.
+    Return the tables of the tested MV, see get_relations, and the 'name' by which run-operations know it: the name of its model, which may
+    have an alias or a version, or the table's name if no model makes it. Refuse a relation without a state of its own, and a test with a
+    `where`.
 -#}
 {% macro get_tested_relations(model, test) %}
     {%- if model is string -%}
-        {%- do dbt_backfill.refuse('it is of the MV as a whole, and a where is set for it: ' ~ model, 'Take the where off this test', mv=test) -%}
+        {%- do dbt_backfill.refuse('this test checks the whole MV, but a where is set for it: ' ~ model, 'Remove the where of this test', mv=test) -%}
     {%- endif -%}
     {%- set maker = dbt_backfill.find_maker(model, ['model']) -%}
     {%- set relations = dict(dbt_backfill.get_relations(model), name=model.identifier if maker is none else dbt_backfill.get_model_name(maker)) -%}

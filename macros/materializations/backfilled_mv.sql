@@ -1,5 +1,5 @@
 {#-
-    A materialized view that is filled from a large, changing table in slices, and is exact from the first slice on:
+    A materialized view (MV) that is filled in slices from a large, changing table. It is exact from the first slice on:
 
         at every commit of the MV,  MV = Q(upstream @ S where pk <= current_pos), per vnode
 
@@ -7,7 +7,7 @@
     the changes, merge the next range, commit the progress. docs/barrier.md draws it.
 -#}
 {% materialization backfilled_mv, adapter='spark', supported_languages=['sql'] %}
-    {#- dbt shows --sample to macros only among the invocation's arguments. -#}
+    {#- Macros can only see --sample in the invocation's arguments. -#}
     {%- set sampled = invocation_args_dict.get('sample') is not none -%}
     {%- set reads_nothing = flags.EMPTY or sampled -%}
     {%- set existing_relation = load_relation(this) -%}
@@ -38,7 +38,7 @@
     {%- endif -%}
 
     {%- do apply_grants(this, config.get('grants'), should_revoke(existing_relation, should_full_refresh())) -%}
-    {#- While a next generation is filled, the MV has the rows of another query. -#}
+    {#- While a next generation is filled, the MV still has the rows of the previous query. -#}
     {%- set is_former = not reads_nothing and result.get('filling', false) -%}
     {%- set state = observed.state if reads_nothing else result.state -%}
     {%- if not is_former and (config.persist_relation_docs() or config.persist_column_docs()) -%}
@@ -51,19 +51,18 @@
 
     {{ dbt_backfill.run_all_hooks(post_hooks, outside_first=false) }}
 
-    {#- A test of the same invocation looks both up in dbt's cache. -#}
+    {#- A test of the same invocation looks up both relations in dbt's cache. -#}
     {{ return({'relations': [backfill.mv, backfill.progress]}) }}
 {% endmaterialization %}
 
 
 {#-
-    Run the hooks of a model, also those that are to run outside of a transaction (`before_begin`, `after_commit`). Spark has no
-    transactions, and dbt-spark's own materializations leave such hooks out without a word. Here each runs where it would elsewhere:
-    before the others, or after them.
+    Run the hooks of a model, including hooks that run outside of a transaction (`before_begin`, `after_commit`). Spark has no transactions,
+    and dbt-spark's own materializations silently skip such hooks. Here they run as in other adapters: before or after the other hooks.
 
     Arguments:
-      hooks (list of {'sql', 'transaction'}): as dbt gives them to a materialization.
-      outside_first (boolean): true if those outside come first, as before a model.
+      hooks (list of {'sql', 'transaction'}): the hooks that dbt passes to a materialization. outside_first (boolean): true if the hooks
+      outside of a transaction run first, as for pre-hooks.
 -#}
 {% macro run_all_hooks(hooks, outside_first) %}
     {%- set inside, outside = [], [] -%}
@@ -75,10 +74,10 @@
 
 
 {#-
-    Return the query with the upstream's plain name where dbt, under `--empty` and `--sample`, has put a filtered subquery: nothing is read
-    in such a run, but the query that it creates the tables for is the real one.
+    Return the query with the upstream's plain name instead of the filtered subquery that dbt inserts for `--empty` and `--sample`. Such a
+    run reads nothing, but it creates the tables for the real query.
 
-    Only dbt's own forms are taken out, each once and the inner one first; a filter of the user's own may be around them.
+    Only dbt's own forms are replaced, each once and the inner one first: a filter of the user may enclose them.
 -#}
 {% macro get_unsampled_sql(sql, empty, sampled) %}
     {%- set name = '((?:`[^`]+`|[^\\s()`])+)' -%}

@@ -1,7 +1,7 @@
 {#-
-    Let an existing table become the MV of a model, with its rows: mark it, so that the next run of the model adopts it. That run checks
-    its columns and keys, creates the state, and begins to compare the rows with the query, slice by slice, merging what differs. This
-    operation writes only the mark, a table property. It can be repeated.
+    Let an existing table become the MV of a model, with its rows: mark the table, so that the next run of the model adopts it. That run
+    checks the table's columns and keys, creates the state, and begins to compare the rows with the query, slice by slice, and to merge the
+    differences. This operation only writes the mark, a table property. It can be repeated.
 
     Usage:
       dbt run-operation adopt_table --args '{model: my_mv}'
@@ -27,7 +27,7 @@
     {%- elif state is not none and state.epoch > 0 -%}
         {%- do dbt_backfill.refuse_other_state(adopted) -%}
     {%- endif -%}
-    {#- The mark is a hash: Spark would not show a property with a name in which it sees a secret. -#}
+    {#- The mark is a hash, because Spark hides a property whose text looks like a secret, which a model's name may do. -#}
     {%- set mark = {'dbt_backfill.adopt': local_md5(node.unique_id)} -%}
     {%- do dbt_backfill.run_table('mark ' ~ mv.identifier, dbt_backfill.get_set_properties_sql(mv, mark), mv) -%}
     {%- set rows = dbt_backfill.run_json(
@@ -43,13 +43,12 @@
 
 
 {#-
-    Make the MV of a model a copy of another MV, with its state, so that it goes on from the position of that one: for CI, or another
-    target. A Delta MV becomes a shallow clone, an Iceberg MV a copy of its rows. The copy has an id of its own. Nothing of the original
-    is written.
+    Make the MV of a model a copy of another MV, including its state, for CI or another target. The copy continues from the position of the
+    original. On Delta it is a shallow clone, on Iceberg a copy of the rows. The copy has its own id. The original is not changed.
 
-    The MV and the state are copied at versions that belong together: those that they have while no barrier has begun and the state does
-    not change. Until the copy has its state it is a clone without one, which no run takes for an MV. If the operation ends early, repeat
-    it.
+    The MV and the state are copied at versions that belong together: their versions while no barrier is running and the state does not
+    change. Until the state is copied, the copy is a clone without a state, which no run treats as an MV. If the operation ends early,
+    repeat it.
 
     Usage:
       dbt run-operation clone_backfill --args '{model: my_mv, source: prod.my_mv}'
@@ -57,7 +56,7 @@
     Arguments:
       model (string): the model's name, or `package.name`; of one with versions `name.v2`.
       source (string): the MV to copy, with its schema; or only a schema, for the MV of the same name there.
-      replace (boolean): whether a clone without a state that has the MV's name may be dropped before.
+      replace (boolean): whether an existing clone without a state that has the MV's name may be dropped first.
 -#}
 {% macro clone_backfill(model=none, source=none, replace=false) %}
     {%- set node = dbt_backfill.find_backfilled_mv(model, 'clone_backfill') -%}
@@ -70,7 +69,7 @@
     {%- endif -%}
     {%- set schemas = dbt_backfill.read_schemas() -%}
     {%- set original = dbt_backfill.observe_original(clone, source | trim, schemas) -%}
-    {#- dbt makes the schemas of models that it runs, and none for an operation. -#}
+    {#- dbt creates the schemas for a run of models, but not for an operation. -#}
     {%- if clone.mv.schema | lower not in schemas -%} {%- do adapter.create_schema(clone.mv) -%} {%- endif -%}
     {%- if dbt_backfill.prepare_clone(clone, original, replace) -%}
         {%- set id = local_md5(invocation_id ~ node.unique_id ~ modules.datetime.datetime.now()) -%}
@@ -93,8 +92,8 @@
 
 
 {#-
-    Return the original as observe_operated describes it, and its 'versions': those of 'mv' and 'progress' that belong together.
-    `schemas`: those that exist.
+    Return the description of the original, as observe_operated does, and 'versions': the versions of 'mv' and 'progress' that belong
+    together. `schemas`: the names of the existing schemas.
 -#}
 {% macro observe_original(clone, source, schemas) %}
     {%- set relation = dbt_backfill.parse_relation(source if '.' in source else source ~ '.' ~ clone.mv.identifier) -%}
@@ -110,7 +109,7 @@
     {%- if existing.mv is none or existing.progress is none -%}
         {%- do dbt_backfill.refuse(
             original[('mv' if existing.mv is none else 'progress')].render() ~ ' does not exist, so there is no MV with its state to copy',
-            'Name one that dbt run has made', mv=clone.name
+            'Set source to an MV that dbt run has made', mv=clone.name
         ) -%}
     {%- endif -%}
     {%- set version = dbt_backfill.read_version(original, 'progress') -%}
@@ -119,7 +118,7 @@
     {%- do dbt_backfill.check_barrier_is_committed(state, clone.name, 'Copy ' ~ relation.render() ~ ' once a run has committed it') -%}
     {%- if dbt_backfill.read_version(original, 'progress') != version -%}
         {%- do dbt_backfill.refuse(
-            'a run of ' ~ relation.render() ~ ' went on while it was looked at', 'Copy it while no barrier runs', mv=clone.name
+            'a run of ' ~ relation.render() ~ ' went on while it was looked at', 'Repeat the operation while no barrier runs', mv=clone.name
         ) -%}
     {%- endif -%}
     {{ return(dict(original, existing=existing, state=state, versions=versions)) }}
@@ -127,15 +126,15 @@
 
 
 {#-
-    True if there is something to copy; false if only the end of a clone is missing. Refuse to replace anything but an unfinished clone,
-    or, with `replace`, a clone without a state; these are dropped.
+    True if the tables have to be copied; false if only the last step of a clone is missing. Drop an unfinished clone or, with `replace`, a
+    clone without a state. Refuse to replace any other table.
 -#}
 {% macro prepare_clone(clone, original, replace) %}
     {%- set name = clone.mv.render() -%}
     {%- set mv, progress = dbt_backfill.find_table(clone.mv), dbt_backfill.find_table(clone.progress) -%}
     {%- set properties = dbt_backfill.read_listed_properties(mv, clone.mv) -%}
     {%- if mv is not none and 'dbt_backfill.id' not in properties -%}
-        {%- do dbt_backfill.refuse(name ~ ' exists, and is no clone of an MV', 'Drop or rename it', mv=clone.name) -%}
+        {%- do dbt_backfill.refuse(name ~ ' exists, but is not a clone of an MV', 'Drop or rename it', mv=clone.name) -%}
     {%- elif progress is not none and properties.get('dbt_backfill.clone')
             and dbt_backfill.read_table_properties(clone.progress).get('dbt_backfill.id') == properties['dbt_backfill.id'] -%}
         {%- if properties['dbt_backfill.clone'] != original.mv.render() -%}
@@ -183,8 +182,8 @@
 
 
 {#-
-    Return the copy of the state: its rows as they are, but for the id, and for what is not known of the copy, which is the barriers that
-    its history may lack, and the snapshot at which a barrier left an Iceberg MV.
+    Return the copy of the state: its rows are unchanged, except for the id. Two facts that are not known for the copy are removed: the
+    barriers that its history may lack, and the snapshot of an Iceberg MV after a barrier.
 -#}
 {% macro _get_copy_of_state_sql(clone, original, id) -%}
     {%- set last = dict(original.state.committed, backfill_id=id) -%}
@@ -203,7 +202,7 @@
 {%- endmacro %}
 
 
-{#- Return the copy of the history. An MV goes on without one, too. -#}
+{#- Return the copy of the history, which an MV does not need. -#}
 {% macro _get_copy_of_history_sql(clone, original, id) -%}
     {%- set shown, columns = dbt_backfill.history_columns(), [] -%}
     {%- for name in shown.recorded.keys() | list + shown.derived.keys() | list -%}
@@ -217,8 +216,8 @@
 
 
 {#-
-    Return a copy of a table of the original with these rows. It has the properties that were set for the original, but neither those that
-    say what the table is, nor those that Spark does not show, and `own` ones.
+    Return a copy of a table of the original with these rows. It gets the original's settings among the table properties, except the ones
+    that Spark hides, and the properties `own`.
 -#}
 {% macro _get_copy_sql(clone, original, table, own, rows, partitions='') -%}
     {%- set kept = {} -%}

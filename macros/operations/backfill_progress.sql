@@ -1,7 +1,7 @@
 {#-
-    Return how far the MVs of the project are: a select of one row per MV, or per vnode, for a model, a dashboard or an alert of the user's
-    own. Its columns are those of progress_of_mv_columns, and of progress_of_vnode_columns. It has no row of an MV without a state. As a
-    run-operation it prints a table, with how far the MV is behind its upstream.
+    Return the progress of the project's MVs: a select of one row per MV, or per vnode, for the user's own model, dashboard or alert.
+    progress_of_mv_columns and progress_of_vnode_columns list its columns. An MV without a state has no row. As a run-operation it prints a
+    table, which also shows how far each MV is behind its upstream.
 
     Usage:
       select * from ({{ dbt_backfill.backfill_progress() }}) where lag_seconds > 3600
@@ -12,7 +12,7 @@
     Arguments:
       models (string or list): the names of models, as verify_backfill takes them; all backfilled_mv by default. So is `model`.
       by (string): `vnode` for one row per vnode.
-      format (string): of the run-operation, `json` for an object per line, for programs.
+      format (string): only for the run-operation: `json` prints an object per line, for programs.
 -#}
 {% macro backfill_progress(models=none, model=none, by=none, format=none) %}
     {%- do dbt_backfill.check_argument_names('backfill_progress', kwargs, ['model', 'models', 'by', 'format'], 'backfill_progress') -%}
@@ -22,10 +22,10 @@
     {%- if by not in [none, 'vnode'] -%}
         {%- do dbt_backfill.refuse_argument('backfill_progress', 'by', by, 'vnode, or leave it out') -%}
     {%- endif -%}
-    {#- Nothing is read while dbt parses the model that has the select. -#}
+    {#- While dbt parses the model that contains the select, nothing is read. -#}
     {%- set backfills = dbt_backfill.find_backfills(model if models is none else models) if execute else [] -%}
     {%- set states = backfills | selectattr('why', 'none') | list -%}
-    {#- A model, and an operation of the user's own, get the select. Models are parsed in an invocation of an operation, too. -#}
+    {#- Return the select to a model and to the user's own operation. dbt parses models even in an invocation of an operation. -#}
     {%- if execute and invocation_args_dict.get('which') == 'run-operation'
             and invocation_args_dict.get('macro', '').split('.')[-1] == 'backfill_progress' -%}
         {%- do dbt_backfill.report_progress(backfills, states, by, format) -%}
@@ -39,16 +39,16 @@
 {% endmacro %}
 
 
-{#- Return the same select with one row per vnode. -#}
+{#- Return the select of backfill_progress with one row per vnode. -#}
 {% macro backfill_progress_by_vnode(models=none, model=none) %}
     {{ return(dbt_backfill.backfill_progress(models, model, by='vnode')) }}
 {% endmacro %}
 
 
 {#-
-    Return the MVs whose state is looked at, and their next generations that have a state, in the order of their names: a list of {
+    Return the selected MVs, and their next generations that have a state, in the order of their names: a list of {
       'model', 'generation', 'relations', 'has_history', 'has_controls', 'ruled_by', 'rate_limit': see core/state/progress.sql,
-      'why': why there is no state to look at, as the end of a sentence; none if there is one
+      'why': why there is no readable state, as the end of a sentence; none if there is one
     }
 -#}
 {% macro find_backfills(models=none) %}
@@ -81,8 +81,8 @@
 
 
 {#-
-    Print how far MVs are: as a table of 80 columns, and below an MV what is unusual about it; or, for programs, as JSON, an object per line.
-    `states`: those of `backfills` that have a state, see find_backfills.
+    Print the progress of MVs: as a table of 80 columns, with lines about anything unusual below an MV; or, for programs, as JSON, an object
+    per line. `states`: the entries of `backfills` that have a state, see find_backfills.
 -#}
 {% macro report_progress(backfills, states, by, format) %}
     {%- set rows = [] if not states else dbt_backfill.read_progress_and_lags(states) if by != 'vnode'
@@ -102,13 +102,13 @@
 
 
 {#-
-    Print what the command `dbt-backfill report` makes a page of, for programs: a line of JSON of the project, and one per MV. It reads,
-    and writes nothing.
+    Print the data of the page that the command `dbt-backfill report` makes: one line of JSON for the project, and one per MV. It only
+    reads.
 
-    The first: {'project', 'target', 'read_at', 'mvs': how many lines follow}. Then of each MV 'model' and 'generation', and either 'why',
-    why it has no state to look at, as the end of a sentence, or what `backfill_progress` has with `format: json`, 'source' (the table that
-    it follows, and the version of it that the MV shows), and lists: 'barriers', 'vnodes', 'controls', see get_barrier_groups_sql,
-    get_vnode_groups_sql, get_rate_limits_sql.
+    The first line is {'project', 'target', 'read_at', 'mvs': the number of lines that follow}. The line of an MV has 'model' and
+    'generation'. If the MV has no readable state, it also has 'why', the reason as the end of a sentence. Otherwise it has the fields of
+    `backfill_progress` with `format: json`, 'source' (the table that the MV follows, and the table's version that it shows), and the lists
+    'barriers', 'vnodes' and 'controls', see get_barrier_groups_sql, get_vnode_groups_sql, get_rate_limits_sql.
 
     Usage:
       dbt run-operation backfill_report
@@ -119,7 +119,7 @@
 -#}
 {% macro backfill_report(models=none, model=none) %}
     {%- do dbt_backfill.check_argument_names('backfill_report', kwargs, ['model', 'models'], 'backfill_report') -%}
-    {#- An operation begins with parsing the models, one of which may call this. -#}
+    {#- dbt parses the models before an operation, and one of them may call this macro. -#}
     {%- if not execute -%} {{ return('') }} {%- endif -%}
     {%- set backfills = dbt_backfill.find_backfills(model if models is none else models) -%}
     {%- set states = backfills | selectattr('why', 'none') | list -%}
@@ -152,7 +152,7 @@
 {% endmacro %}
 
 
-{#- Return the rows of get_progress_sql, in the order of the models, with what an MV follows, 'source', and how far it is behind that. -#}
+{#- Return the rows of get_progress_sql, in the order of the models, with 'source', the table that an MV follows, and how far the MV is behind it. -#}
 {% macro read_progress_and_lags(states) %}
     {{ return(dbt_backfill.find_lags(dbt_backfill.read_progress_rows(
         dbt_backfill.get_progress_sql(states, dbt_backfill.followed_source('barrier.sources') ~ ' as source')
@@ -160,7 +160,7 @@
 {% endmacro %}
 
 
-{#- Return the rows of such a select, in the order of the models. -#}
+{#- Return the rows of a progress select, in the order of the models. -#}
 {% macro read_progress_rows(sql) %}
     {%- set columns = '*' ~ (", date_format(set_at, 'yyyy-MM-dd HH:mm') as set_since" if ' as set_at' in sql else '') -%}
     {{ return(dbt_backfill.run_json('read the progress', 'select to_json(struct(' ~ columns ~ ')) from (\n' ~ sql ~ '\n) order by relation'
@@ -169,8 +169,8 @@
 
 
 {#-
-    Return the rows with how far each MV is behind its upstream, or its change table, by the log of that: 'behind', how many versions, and
-    'behind_seconds', for how long; none if that is not known.
+    Return the rows with the lag of each MV behind its upstream or change table, read from the log of that table: 'behind', the number of
+    versions, and 'behind_seconds', the age of the first of them; none if not known.
 -#}
 {% macro find_lags(rows) %}
     {%- set lags, ages, behind = [], [], [] -%}
@@ -191,8 +191,8 @@
 
 
 {#-
-    Return what the question upstream_lag does; none if the table is gone or is another one, if nothing was read yet, and for a table without
-    versions of its own, because it is not known how many versions are ahead.
+    Return the answer to the question upstream_lag; none if the table does not exist or is another one, if nothing was read yet, or if the
+    table has no versions of its own, because then the number of later versions is not known.
 -#}
 {% macro _find_lag(source) %}
     {%- if not source or source.get('version') is none -%} {{ return(none) }} {%- endif -%}
@@ -202,7 +202,7 @@
 {% endmacro %}
 
 
-{#- Print a line per MV, and below it a line of each thing that is unusual about it. -#}
+{#- Print a line per MV, and below it a line for each unusual fact about it. -#}
 {% macro _report_mvs(rows) %}
     {%- set widths = [20, 7, 18, 7, 7, 11] -%}
     {%- if rows -%} {%- do dbt_backfill._report_line(['model', 'done', 'rows', 'rows/s', 'left', 'behind'], widths) -%} {%- endif -%}
@@ -263,7 +263,10 @@
 {% endmacro %}
 
 
-{#- Print one line of a table: the first column to the left, the others to the right. What is too long for a column on the left is shortened. -#}
+{#-
+    Print one line of a table: the first column to the left, the others to the right. A value that is too long for a column on the left is
+    shortened.
+-#}
 {% macro _report_line(values, widths, last_left=false) %}
     {%- set cells = [] -%}
     {%- for value in values -%}

@@ -1,6 +1,6 @@
 {#-
-    Stop reading rows of the upstream for MVs, from their next barrier on, also in runs that are at work. Changes are still merged, so
-    each MV stays exact as far as it is filled.
+    Stop the MVs from reading rows of the upstream, from their next barrier on, even in a running dbt run. Changes are still merged, so each
+    MV stays exact as far as it is filled.
 
     Usage:
       dbt run-operation pause_backfill --args '{model: my_mv}'
@@ -11,7 +11,7 @@
       model (string): the model's name, or `package.name`; of one with versions `name.v2`.
       models (list): several of them.
       all (boolean): all enabled MVs of the project.
-      by (string): who says so, Spark's current user by default.
+      by (string): the name that is recorded; by default Spark's current user.
 -#}
 {% macro pause_backfill(model=none, models=none, all=false, by=none) %}
     {%- set given = {'model': model, 'models': models, 'all': all, 'by': by} -%}
@@ -20,16 +20,15 @@
 
 
 {#-
-    Set how many rows of the upstream a barrier of MVs reads, from the next one on, also in runs that are at work. It replaces
-    `backfill_rate_limit` until it is lifted.
+    Set how many rows of the upstream a barrier of the MVs reads, from their next barrier on, even in a running dbt run. The setting
+    replaces `backfill_rate_limit` until it is lifted.
 
     Usage:
       dbt run-operation throttle_backfill --args '{model: my_mv, rows: 10000}'
       dbt run-operation throttle_backfill --args '{model: my_mv, rows: default}'
 
     Arguments:
-      rows (integer or string): the number of rows, or `default` to lift it.
-      The others: those of pause_backfill.
+      rows (integer or string): the number of rows, or `default` to lift the setting. The others: those of pause_backfill.
 -#}
 {% macro throttle_backfill(model=none, models=none, all=false, rows=none, by=none) %}
     {%- if rows != 'default' and (rows is not integer or rows < 1) -%}
@@ -43,8 +42,8 @@
 
 
 {#-
-    Lift what pause_backfill has set: the config applies again. A throttle from before the pause does not apply again; a throttle that is
-    set now stays.
+    Lift a pause: the config applies again. A throttle that the pause has replaced does not apply again. If no pause but a throttle is set,
+    the throttle stays.
 
     Usage:
       dbt run-operation resume_backfill --args '{model: my_mv}'
@@ -59,7 +58,7 @@
 
 {#-
     Return the nodes that one of the arguments `model`, `models` and `all` names. Refuse arguments that are unknown or of the wrong type.
-    `given`: the arguments, with the operation's own; `unknown`: the names that were given beside them.
+    `given`: all known arguments with their values; `unknown`: the names of other arguments that were given.
 -#}
 {% macro find_controlled_nodes(operation, given, unknown) %}
     {%- do dbt_backfill.check_argument_names(operation, unknown, given.keys() | list, operation) -%}
@@ -88,7 +87,8 @@
 
 
 {#-
-    Set the rate limit of MVs where it is another one, and print what applies then. All MVs are looked at before anything is written. With
+    Set the rate limit of the MVs whose limit differs, and print the setting that then applies. All MVs are checked before anything is
+    written. With
     `all`, an MV that has never run is skipped.
 
     Arguments:
@@ -105,7 +105,7 @@
         {%- endif -%}
     {%- endfor -%}
     {%- if not controlled -%} {{ return(none) }} {%- endif -%}
-    {#- Who sets them, as Spark knows, and when. -#}
+    {#- Ask Spark for the current user and time, for the record. -#}
     {%- set setter = dbt_backfill.run_json(
         'ask who sets it', "select to_json(named_struct('user', current_user(), 'now', unix_micros(current_timestamp())))",
         controlled[0].mv
@@ -113,7 +113,7 @@
     {%- for operated in controlled -%}
         {%- set control, limit = operated.state.control, operated.limit -%}
         {%- set now = control.get('value', 'default') -%}
-        {#- To resume ends a pause, and no throttle. -#}
+        {#- resume_backfill ends a pause, but not a throttle. -#}
         {%- if now != value and (operation != 'resume_backfill' or now == '0') -%}
             {%- set setting = {'value': value, 'by': given.by or setter.user, 'at': setter.now} -%}
             {%- set location = dbt_backfill.location_root_clause(operated.location_root, operated.controls) -%}
@@ -135,8 +135,8 @@
 
 
 {#-
-    Return a script that sets a rate limit, and returns what is set then. It inserts a row, which conflicts with no barrier. The time and the
-    user are literals in it: if it is sent twice, both rows say the same.
+    Return a script that sets a rate limit, and returns the resulting setting. It inserts a row, which conflicts with no barrier. The time
+    and the user are literals in the script: if it is sent twice, both rows are equal.
 
     Arguments:
       setting (dict): {'value', 'by', 'at': microseconds since 1970}.

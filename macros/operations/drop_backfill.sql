@@ -2,7 +2,7 @@
     Drop an MV and all tables and views beside it, see get_relations, after checking that this package created them. If a drop ends early,
     the same command drops the rest.
 
-    The state is dropped last. As long as it exists without its MV, a run of the model is refused, and the state says which upstream is
+    The state is dropped last. While the state exists without its MV, a run of the model is refused, and the state shows which upstream is
     held by a tag.
 
     Usage:
@@ -13,9 +13,9 @@
 
     Arguments:
       model (string): the model's name, or `package.name`; of one with versions `name.v2`.
-      mv (string): instead of model: the table of a model that is gone, with its schema.
-      keep_mv (boolean): drop only what is beside the MV, because it is no backfilled_mv any more, or is to be adopted again.
-      generation (string): `next` to drop only the one that a full refresh fills beside the MV, which stays as it is.
+      mv (string): instead of `model`, the table of a model that does not exist any more, with its schema. keep_mv (boolean): drop only the
+      tables beside the MV, because the model is not a backfilled_mv any more, or will adopt the table again. generation (string): `next` to
+      drop only the next generation, which a full refresh fills beside the MV. The MV stays unchanged.
 -#}
 {% macro drop_backfill(model=none, mv=none, keep_mv=false, generation=none) %}
     {%- set name = model or mv or 'drop_backfill' -%}
@@ -55,7 +55,7 @@
         dbt_backfill.get_relations(relation), name=relation.render() if node is none else dbt_backfill.get_model_name(node)
     ) -%}
     {%- set next, found = dict(dropped, **dbt_backfill.get_next_relations(dropped.mv)), [] -%}
-    {#- The next generation first: without its MV nothing goes on with it. But both are looked at before anything is dropped. -#}
+    {#- Drop the next generation first, because without its MV no run continues it. But check both before anything is dropped. -#}
     {%- if generation == 'next' or dbt_backfill.load_table(next.progress) is not none -%}
         {%- do found.append(dbt_backfill.find_tables_of(next, false, owners)) -%}
     {%- endif -%}
@@ -65,8 +65,8 @@
 
 
 {#-
-    Return what run_drop needs, after refusing to drop anything beside a table that this package did not create. `dropped`: the tables, as
-    get_relations returned them, and 'name', the model's, or the table's if the model is gone.
+    Return the arguments of run_drop. First refuse if this package did not create one of the tables. `dropped`: the result of get_relations,
+    and 'name', which is the name of the model, or of the table if the model does not exist any more.
 -#}
 {% macro find_tables_of(dropped, keep_mv, owners) %}
     {%- set existing = dbt_backfill.get_existing_relations(dropped, ['mv', 'live'] + dbt_backfill.companion_names()) -%}
@@ -84,8 +84,8 @@
 
 {#-
     Drop the tables of an MV that exist and were created by this package, see find_remains, and the tag that holds its upstream. As in
-    dbt-spark, there is no PURGE, so that the catalog decides on the files. Copies of rows of the upstream are dropped with their
-    files, because nobody needs them.
+    dbt-spark, there is no PURGE, so the catalog decides whether the files are deleted. Copies of rows of the upstream are dropped with
+    their files, because nobody needs them.
 -#}
 {% macro run_drop(dropped, existing, remains) %}
     {%- if not remains.ours -%} {%- do log(dropped.name ~ ': there is nothing to drop', info=true) -%} {%- endif -%}
@@ -108,10 +108,11 @@
 
 
 {#-
-    List the orphans: tables that this package created, and that no enabled backfilled_mv of the project makes, because the model is gone or
-    is no backfilled_mv any more. There is one line per MV, with the command that drops its tables. The operation itself drops nothing.
+    List the orphans: tables that this package created, but that no enabled backfilled_mv of the project makes, because the model does not
+    exist any more or is not a backfilled_mv any more. There is one line per MV, with the command that drops its tables. The operation
+    itself drops nothing.
 
-    They are found by a state, a history, controls or a live view; an MV without any of these is not found.
+    An orphan is found by its state, history, controls or live view; an MV without any of these is not found.
 
     Usage:
       dbt run-operation backfill_orphans
@@ -154,7 +155,7 @@
 {% endmacro %}
 
 
-{#- Return the schemas to search that exist. `schema` is what the user named, none for those of the project. -#}
+{#- Return the existing schemas to search. `schema`: the schema that the user named; none for the schemas of the project. -#}
 {% macro find_searched_schemas(schema, catalog) %}
     {%- if schema is not none and (schema is not string or not schema) -%}
         {%- do dbt_backfill.refuse_argument('backfill_orphans', 'schema', schema, 'the name of a schema') -%}
@@ -164,7 +165,7 @@
     {%- for name in named -%} {%- do asked.append(dbt_backfill.get_plain_schema(name, catalog)) -%} {%- endfor -%}
     {%- set asked = asked | unique(case_sensitive=true) | list -%}
     {%- set existing = dbt_backfill.read_schemas() -%}
-    {#- A schema of another catalog, which is named by two parts, is not listed. -#}
+    {#- A schema of another catalog has a name with two parts, and read_schemas does not list it. -#}
     {%- for name in asked if '.' in name or name | replace('`', '') | lower in existing -%} {%- do found.append(name) -%} {%- endfor -%}
     {%- if not found -%}
         {%- do dbt_backfill.refuse(
@@ -176,8 +177,8 @@
 
 
 {#-
-    Return the tables of MVs, as get_relations returns them, of which there is a state, a history, controls or a live view by its name, and
-    that no model makes. A source of the project is the MV of another project.
+    Return the tables of MVs that no model makes, see get_relations. Such an MV is found by the name of its state, history, controls or live
+    view. An MV that is a source of this project is left out, because another project makes it.
 -#}
 {% macro get_left_relations(schema, tables, owners, catalog) %}
     {%- set known, names, left = [], [], [] -%}
@@ -204,12 +205,12 @@
 
 {#-
     Return which of the tables of an MV exist, and which of them this package created: {
-      `ours`: the names of those that it created, as get_relations has them; a live view of another writer is in neither,
-      `foreign`: such a name -> why the table is not created by this package, as the end of a sentence,
+      `ours`: the names of the tables that it created, which are keys of get_relations; a live view of another writer is in neither list,
+      `foreign`: for each other table, by name, how it is known that another writer created it, as the end of a sentence,
       'state': as read_state returned it; none if there is no state that this version reads
     }
 
-    A state of another format was created by this package too, but nothing of it is read.
+    A state of another format also counts as created by this package, but it is not read.
 
     Arguments:
       existing (dict): as get_existing_relations returned it.
@@ -224,7 +225,7 @@
         {%- else -%}
             {%- set found = dbt_backfill.read_listed_properties(existing[table], relations[table]) -%}
             {%- do properties.update({table: found}) -%}
-            {#- A history and controls outlive their MV, so they have no id. -#}
+            {#- A history and controls may outlive their MV, so they have no id. -#}
             {%- if 'dbt_backfill.format' in found and ('dbt_backfill.id' in found) == (table in ['mv', 'progress']) -%}
                 {%- do ours.append(table) -%}
             {%- else -%}
@@ -238,8 +239,9 @@
     {%- endif -%}
     {%- if 'mv' in ours and state is not none and state.committed and not owners.get(dbt_backfill.get_table_key(relations.mv)) -%}
         {#-
-            Something else may have replaced an Iceberg MV, which keeps the properties of this package: dbt's `table` materialization, say,
-            of a model that is gone by now. A table without rows counts as the MV, because nothing is lost, also while a reset has begun.
+            Something else may have replaced an Iceberg MV, for example dbt's `table` materialization of a model that does not exist any
+            more. The new table still has the properties of this package. A table without rows counts as the MV, even if a reset has begun,
+            because dropping it loses no rows.
         -#}
         {%- set other = dbt_backfill.read_other_snapshot(
             relations, properties.mv.get('current-snapshot-id'), properties.mv.get('dbt_backfill.reset', ''), dict(state, planned=none)
@@ -256,7 +258,7 @@
 {% endmacro %}
 
 
-{#- Return what the tables are called: the keys are those of get_relations. -#}
+{#- Return the words for the tables in messages, by the keys of get_relations. -#}
 {% macro table_words() %}
     {{ return({
         'mv': 'MV', 'progress': 'state', 'barriers': 'history', 'controls': 'controls', 'staged': 'staged rows', 'replica': 'replica',
@@ -273,7 +275,7 @@
 {% endmacro %}
 
 
-{#- Return the enabled nodes of the project by the tables that they make, see get_table_key. `catalog` is the session's current one. -#}
+{#- Return the enabled nodes of the project by the tables that they make, see get_table_key. `catalog`: the session's current catalog. -#}
 {% macro get_owners(catalog) %}
     {%- set owners = {} -%}
     {%- for node in graph.nodes.values() if node.resource_type in ['model', 'seed', 'snapshot'] and node.config.materialized != 'ephemeral' -%}

@@ -1,9 +1,9 @@
 {#-
-    Say what is ahead of a backfill, without writing anything: how many rows, in how many ranges and barriers, how many bytes each range
-    reads, whether the ranges are to be read from a replica, and by which statements a barrier writes. What a run of the model would refuse
-    is refused here, too.
+    Print what is left of a backfill, without writing anything: the number of rows, ranges and barriers, the bytes that each range reads,
+    whether the ranges will be read from a replica, and the statements by which a barrier writes. It refuses everything that a run of the
+    model would refuse.
 
-    It reads what planning reads: at most one pass over the keys that are left.
+    It reads the same as planning: at most one pass over the keys that are left.
 
     Usage:
       dbt run-operation explain_backfill --args '{model: my_mv}'
@@ -19,9 +19,9 @@
 {% endmacro %}
 
 
-{#- Return what explain_backfill says of a model, as a list of lines. -#}
+{#- Return the lines that explain_backfill prints for a model. -#}
 {% macro get_explained_lines(node) %}
-    {#- From here on the operation is this model: what reads the model's config, or names the model, finds it. -#}
+    {#- Overwrite dbt's variable `model` with the node, because macros read the config and the name of the model from it. -#}
     {%- do model.update(node) -%}
     {%- set backfill = dict(
         dbt_backfill.get_backfill(dbt_backfill.get_node_relation(node), render(node.raw_code) | trim), name=dbt_backfill.get_model_name(node)
@@ -29,7 +29,7 @@
     {%- set observed = dbt_backfill._observe_explained(backfill) -%}
     {%- if observed.get('taken') -%} {{ return([observed.taken]) }} {%- endif -%}
     {%- set state, planned = observed.state, observed.state.get('planned') -%}
-    {#- As before the first barrier of a run. -#}
+    {#- Decide this as before the first barrier of a run. -#}
     {%- set rebuild = none if state.get('missing') else dbt_backfill.find_change(backfill, state, observed.analysis).rebuild or observed.late_reset -%}
     {%- set allowance = dbt_backfill.get_allowance(backfill, state, {'rows': 0}) -%}
     {%- set backfill = dict(
@@ -66,7 +66,7 @@
 {% endmacro %}
 
 
-{#- Return what observe_state does, but write nothing; or {'taken'}: the line that is said of a table that the next run takes. -#}
+{#- Return the same as observe_state, but write nothing; or {'taken': the line to print}, if the next run takes over a table. -#}
 {% macro _observe_explained(backfill) %}
     {%- set found = dbt_backfill.observe_tables(backfill) -%}
     {%- if found.get('observed') -%}
@@ -82,11 +82,11 @@
 {% endmacro %}
 
 
-{#- Return what is said of the next barrier, and last the statements by which it writes. -#}
+{#- Return the lines about the next barrier; the last one lists the statements by which it writes. -#}
 {% macro _get_plan_lines(backfill, state, plan, replica) %}
     {%- set has_changes, has_range = dbt_backfill.has_changes(state, plan), dbt_backfill.moves_position(plan) -%}
     {%- set moves = has_range or plan.get('fills') -%}
-    {#- The steps are those that a run executes. Changes and rows of the range are assumed: they are counted when the barrier is planned. -#}
+    {#- These are the steps that a run executes. Assume that there are changes and rows of the range, because only planning counts them. -#}
     {%- set staged = {'name': 'staged', 'upserts': 1, 'drops': 0, 'low': none, 'high': none} if has_changes else none -%}
     {%- set steps = dbt_backfill.get_steps(
         backfill, state, dict(plan, range_row_count=1 if moves else none, at_once=false), staged
@@ -104,7 +104,7 @@
 {% endmacro %}
 
 
-{#- Return what is said of the ranges that are ahead: their rows, barriers and runs, what they are read from, and their bytes. -#}
+{#- Return the lines about the ranges ahead: their rows, barriers and runs, their source, and their bytes. -#}
 {% macro _get_range_lines(backfill, state, plan, replica) %}
     {%- set ahead = dbt_backfill._measure_ahead(backfill, state, plan, replica) -%}
     {%- set options, ranges, runs = backfill.options, dbt_backfill.count_ranges_ahead(plan), [1] -%}
@@ -112,7 +112,10 @@
     {%- for left, of_a_run in [(ranges, options.barriers_per_run), (ahead.rows, options.run_rows)] if of_a_run -%}
         {%- do runs.append((left / of_a_run) | round(0, 'ceil') | int) -%}
     {%- endfor -%}
-    {#- There may be more ranges; a budget cuts a range short; and how much fits into minutes is not known. -#}
+    {#-
+        The number of runs is a minimum if there may be more ranges, if a budget may shorten a range, or with run_minutes, because it is not
+        known how much fits into them.
+    -#}
     {%- set is_least = not plan.get('bounds_complete') and not plan.last_range or options.run_minutes or options.run_rows -%}
     {%- set lines = [
         '{:,} rows are left, in '.format(ahead.rows) ~ dbt_backfill.get_ranges_text(plan)
@@ -134,7 +137,7 @@
         {%- set left, scans = ahead.bytes / 1000000, 1 if ahead.copies or replica else [ahead.scans or 1, ranges] | min -%}
         {%- set of_a_range = '{:,.1f} MB'.format(left * scans / ranges) -%}
         {%- set left = '{:,.1f} MB'.format(left) -%}
-        {#- How large the columns are that the query does not need is not known. -#}
+        {#- The size of the columns that the query does not need is not known. -#}
         {%- set unneeded = ', at most: columns that are not needed are left out' -%}
         {%- if ahead.copies -%}
             {%- set parts = dbt_backfill.count_parts(backfill, plan) -%}
@@ -151,12 +154,12 @@
 
 
 {#-
-    Return what is ahead of a plan with a range: {
-      'rows': how many are left,
+    Return how much is left from a plan with a range on: {
+      'rows': the number of rows that are left,
       'scans': see get_bounds_sql; none if it is not known,
-      'bytes': the share of the rows that are left in the files of the upstream; none if that is not known,
-      'known': whether a run knows of these scans, which it measures only where it finds the bounds of ranges,
-      'copies': whether the ranges are to be copied first
+      'bytes': the bytes of the rows that are left, as their share of the upstream's files; none if it is not known,
+      'known': whether a run knows these scans, because a run measures them only when it finds the bounds of ranges,
+      'copies': whether a run would copy the rows of the ranges first
     }
 -#}
 {% macro _measure_ahead(backfill, state, plan, replica) %}

@@ -1,7 +1,6 @@
 {#-
-    Land what was committed in PostgreSQL since the last time: write the events of a replication slot into the change tables of
-    models, whole transactions only, and then release the WAL of the slot. If the operation ends early, the next one goes on
-    from there.
+    Land the changes that were committed in PostgreSQL since the last landing: write the events of a replication slot into the change tables
+    of models, in whole transactions, and then release the WAL of the slot. If the operation ends early, the next one continues from there.
 
     Usage:
       dbt run-operation land_changes
@@ -10,10 +9,10 @@
       dbt run-operation land_changes --args '{slot: my_slot}'
 
     Arguments:
-      model, models (string, list): those whose change_feed names the slots to land; other models of these slots are landed too.
-      slot (string): the slot to land. Without any of these: all slots of the project.
-      batch_rows (integer): after how many events a commit ends, 100,000 by default; a transaction is never divided.
-      wal_warning_mb (integer): warn if a slot keeps the database from removing at least so much WAL; 1024 by default.
+      model, models (string, list): the models whose change_feed names the slots to land. All models of these slots are landed. slot
+      (string): the slot to land. Without model, models and slot, all slots of the project are landed. batch_rows (integer): a commit of the
+      change table ends after this number of events, 100,000 by default; a transaction is never divided. wal_warning_mb (integer): warn if a
+      slot keeps the database from removing at least so much WAL; 1024 by default.
 -#}
 {% macro land_changes(model=none, models=none, slot=none, batch_rows=100000, wal_warning_mb=1024) -%}
     {%- set given = {'model': model, 'models': models, 'slot': slot, 'batch_rows': batch_rows, 'wal_warning_mb': wal_warning_mb} -%}

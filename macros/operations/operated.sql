@@ -1,6 +1,6 @@
 {#-
-    Return what an operation knows of an MV before it looks at it: its relations, the model's 'name', 'options' with the 'file_format',
-    and the 'location_root' of its config.
+    Return the facts about an MV that an operation knows without asking Spark: its relations, the model's 'name', 'options' with the
+    'file_format', and the 'location_root' of its config.
 -#}
 {% macro get_operated(node) %}
     {{ return(dict(
@@ -12,8 +12,8 @@
 
 
 {#-
-    Return the same of an MV that has to exist with its state, and 'state', as read_state returned it, 'late_reset', see observe_state, and
-    'partitions', see get_backfill.
+    Return the result of get_operated for an MV that must exist with its state, and 'state', see read_state, 'late_reset', see
+    observe_state, and 'partitions', see get_backfill.
 -#}
 {% macro observe_operated(node) %}
     {%- set operated = dbt_backfill.get_operated(node) -%}
@@ -32,7 +32,7 @@
 {% endmacro %}
 
 
-{#- Refuse arguments that an operation does not have. `unknown`: the names that were given beside its own, which are `known`. -#}
+{#- Refuse arguments that an operation does not have. `unknown`: the given names that are not among its own arguments, `known`. -#}
 {% macro check_argument_names(operation, unknown, known, mv) %}
     {%- for argument in unknown -%}
         {%- do dbt_backfill.refuse(

@@ -1,7 +1,7 @@
 {#-
-    Give up the plan that a run of an MV has left without committing it, if it cannot be executed and the upstream has not gone on. The
-    next run corrects what the plan could touch, and makes a new one. Nothing is lost. Stop runs of the model before: one that still
-    works on the plan ends with an error.
+    Give up a plan that a run of an MV has left uncommitted. Use this if the plan cannot be executed and the upstream has no new version.
+    The next run repairs the rows that the plan may have changed, and makes a new plan. Nothing is lost. Stop runs of the model before: a
+    run that still executes the plan ends with an error.
 
     Usage:
       dbt run-operation abandon_plan --args '{model: my_mv}'
@@ -35,18 +35,18 @@
 
 
 {#-
-    Give an MV more vnodes, a multiple of those it has, or fewer, a divisor, at any time of its backfill: by a barrier of its own,
-    `rescale`. Nothing of the upstream is read. Where vnodes with different positions come together, what is above the lowest of them is
-    removed from the MV, and read again by the next ranges.
+    Change the number of vnodes of an MV to a multiple or a divisor of the current number, at any time of its backfill. This is a barrier of
+    the kind `rescale`, which does not read the upstream. If vnodes with different positions are merged, their rows above the lowest
+    position are removed from the MV, and the next ranges read them again.
 
-    If the operation ends early, repeat it, or run the model: both go on with its plan.
+    If the operation ends early, repeat the operation, or run the model: both continue its plan.
 
     Usage:
       dbt run-operation rescale_backfill --args '{model: my_mv, vnode_count: 1024}'
 
     Arguments:
       model (string): the model's name, or `package.name`; of one with versions `name.v2`.
-      vnode_count (integer): how many vnodes it is to have. A full refresh gives it those of its config again.
+      vnode_count (integer): the new number of vnodes. A full refresh sets it back to the number in the config.
 -#}
 {% macro rescale_backfill(model=none, vnode_count=none) %}
     {%- set node = dbt_backfill.find_backfilled_mv(model, 'rescale_backfill') -%}
@@ -106,7 +106,7 @@
 {% endmacro %}
 
 
-{#- Execute and commit the plan of a rescale. Return the MV as it is then, see observe_operated. -#}
+{#- Execute and commit the plan of a rescale. Return the MV in its new state, see observe_operated. -#}
 {% macro run_rescale(operated, plan) %}
     {%- set state = operated.state -%}
     {%- set done = dbt_backfill.run_steps(operated, state, none, none, {'plan': plan}) -%}

@@ -1,10 +1,10 @@
 {#-
-    A change table of the user's own: events with an operation and a sequence, beside the upstream, whose own feed is then not needed. It
-    is a Delta or Iceberg table too, and its rows are followed like any upstream's: the events of a barrier are the rows that were added
-    to it since the last one, whatever their sequence.
+    A change table of the user's own has events with an operation and a sequence. With it the upstream needs no feed of its own. The change
+    table is a Delta or Iceberg table, and new rows in it are read as from any upstream: the events of a barrier are the rows that were
+    added since the last barrier, whatever their sequence.
 
-    The position in it is read before the upstream's version is chosen. The upstream may so be ahead of the events, which then come once
-    more, but never behind: it has to hold every change whose event can be read.
+    The version of the change table is read before the upstream's version is chosen. So the upstream may be ahead of the events, and later
+    events may repeat changes that it already has. It is never behind: it has to contain every change whose event can be read.
 -#}
 {% macro get_change_table(feed, upstream, sql) %}
     {%- set relation = dbt_backfill.get_read_relation(feed.node, sql) -%}
@@ -13,7 +13,7 @@
     {%- if format not in ['delta', 'iceberg'] -%}
         {%- do dbt_backfill.refuse(
             'its change_feed ' ~ relation.render() ~ (' is neither a Delta nor an Iceberg table' if found else ' does not exist'),
-            'Give it a table whose new rows can be followed'
+            "Set 'relation' in change_feed to a Delta or Iceberg table"
         ) -%}
     {%- endif -%}
     {{ return({
@@ -23,14 +23,14 @@
 {% endmacro %}
 
 
-{#- Return what a plan records of the option, so that a change of it shows. -#}
+{#- Return the text that a plan records of the option, so that a later run notices if the option was changed. -#}
 {% macro describe_change_table(feed) %}
     {{ return(feed.relation.render() ~ ' (operation ' ~ feed.operation ~ '; sequence ' ~ feed.sequence | join(', ')
         ~ '; deletes ' ~ feed.deletes | join(', ') ~ ')') }}
 {% endmacro %}
 
 
-{#- Why the events since the committed position cannot be read, see new_gap; none if they can. -#}
+{#- Return why the events since the committed position cannot be read, see new_gap; none if they can. -#}
 {% macro find_change_table_gap(feed, observed, committed) %}
     {%- set since = dbt_backfill.get_source(committed, 'feed') -%}
     {%- set gap = dbt_backfill.ask(feed, 'upstream_gap')(observed, since) -%}
@@ -42,9 +42,9 @@
 
 
 {#-
-    The events in (from_version, to_version] of the change table, as the question upstream_changes returns them. The sequence orders the
-    events of a key. One that came late, after another of its key with the same or a later sequence was read, adds nothing; only for the
-    keys of such events is the table read as it was before.
+    Return the events in (from_version, to_version] of the change table, as the question upstream_changes returns them. The sequence orders
+    the events of a key. An event is late if an event of its key with the same or a later sequence was read before it. A late event is left
+    out. The earlier version of the change table is read only for the keys of events that may be late.
 
     Arguments:
       columns (list): as get_feed_columns returned them.
@@ -100,7 +100,7 @@
     {%- for column in feed.sequence + [feed.operation] if column | lower not in types -%}
         {%- do dbt_backfill.refuse(
             'its change_feed ' ~ feed.relation.render() ~ " has no column '" ~ column ~ "'",
-            'Name in operation and sequence columns that it has: ' ~ types.keys() | join(', ')
+            'Set operation and sequence to columns of this table: ' ~ types.keys() | join(', ')
         ) -%}
     {%- endfor -%}
     {%- set texts = [] -%}
@@ -116,7 +116,7 @@
             {%- do dbt_backfill.refuse(
                 'its change_feed ' ~ feed.relation.render()
                     ~ (' has ' ~ column.name ~ ' as ' ~ type if type else ' has no column ' ~ column.name)
-                    ~ ', and its upstream ' ~ feed.upstream.render() ~ ' has it as ' ~ wanted,
+                    ~ ', but its upstream ' ~ feed.upstream.render() ~ ' has it as ' ~ wanted,
                 'Give the change table the columns of the upstream, with their names and types'
                     ~ ('; a char(n) can also be made a string, in both' if type and 'char(' in type ~ wanted else '')
             ) -%}

@@ -1,75 +1,77 @@
 {#-
-    The contract of an upstream: what barriers ask of it. Each kind answers in `upstreams/<kind>/` by the macro `<kind>_<question>`,
-    which `ask` finds, and by the dict `<kind>_upstream_traits`. Outside of that folder a kind is known to get_upstream here, to
-    get_change_table, and to get_table_format. docs/new_upstream.md says what a new one has to keep.
+    The contract of an upstream: the questions that barriers ask of it. Each kind answers a question by the macro `<kind>_<question>` in
+    `upstreams/<kind>/`, which `ask` finds. Its dict `<kind>_upstream_traits` holds its fixed answers. Outside of that folder only
+    get_upstream, get_change_table and get_table_format know the kinds. docs/new_upstream.md lists the promises of a new kind.
 
-    A version is opaque: text that the kind gave, which only the kind orders and renders. Others store it, hand it back, and
-    compare it for equality. Whatever else a kind puts into `observed` is its own.
+    A version is an opaque text: only the kind that made it orders and renders it. Other code stores it, hands it back, and
+    compares it for equality. Each kind may add keys of its own to `observed`.
 
-    Arguments that several take:
-      upstream      {'relation', 'kind'}: an upstream, or a change table of the user's own; what else is in it is the kind's
-      observed      what read_upstream returned in this run
-      source        what a plan records of an upstream: {'relation', 'kind', 'id', 'version', 'committed_at'}; relation is text
-      committed     the source of the plan that changes are read from; of upstream_gap and check_followed with 'key': the names that the
-                    upstream has for the key of the plan
+    Arguments of several questions:
+      upstream      {'relation', 'kind'}: an upstream, or a change table of the user's own; the kind may add other keys
+      observed      the answer of read_upstream in this run
+      source        the record of an upstream in a plan: {'relation', 'kind', 'id', 'version', 'committed_at'}; relation is text
+      committed     the source of the plan from which changes are read; for upstream_gap and check_followed also 'key': the names of
+                    the upstream's columns that form the key of the plan
 
     Every kind answers:
-      read_upstream(upstream, since, log=none)    what there is now, a dict: {
-          'version': the current one; what is committed until then is in it, and nothing that is committed later,
-          'committed_at': when, as text; none if it is not known,
-          'id': text that changes once the kind considers the table another one, or follows it in another way,
-          'altered': whether the table may have columns by now that this version does not have; absent if that cannot be,
-          and whatever else the kind's own answers need
-        }. `since`: the source of the committed plan, none if nothing was read yet; `log`: what log_sql gave, none without it
+      read_upstream(upstream, since, log=none)    the current state of the table, a dict: {
+          'version': the current version; it contains all that was committed until this read, and nothing that is committed later,
+          'committed_at': the time of its commit, as text; none if it is not known,
+          'id': text that changes if the kind considers the table another one, or follows it in another way,
+          'altered': whether the table may already have columns that this version does not have; absent if that cannot be,
+          and other keys that the kind's own answers need
+        }. `since`: the source of the committed plan, none if nothing was read yet; `log`: the result of log_sql, none without it
       check_feed(observed)                        refuse a table whose changes cannot be followed
-      upstream_read(upstream, version)            the table at a version, as text for FROM: the same rows whenever it is read
+      upstream_read(upstream, version)            the table at a version, as text for FROM: the same rows at every read
       upstream_changes(observed, from_version, to_version, keys, view)    the changes in (from_version, to_version], a dict: {
           'events': a select of the upstream's columns, and of
             __bf_version    orders the events of one key
-            __bf_is_upsert  an insert or after-image, against a delete or before-image
-          'declarations', 'setup': statements of the script that reads it, at its beginning and before that, each absent
-            if there is none,
-          'literals': variables of the script in `events` that stand for their text, absent if there are none,
-          'views': temporary views that the setup makes, absent if there are none,
-          'one_commit': whether each key has only what one commit did to it, or the difference of two versions; absent if not,
+            __bf_is_upsert  true for an insert or after-image, false for a delete or before-image
+          'declarations': statements at the beginning of the script that reads the events; absent if there are none,
+          'setup': statements that this script runs before it reads the events; absent if there are none,
+          'literals': variables of the script in `events` that are replaced by their text; absent if there are none,
+          'views': temporary views that the setup makes; absent if there are none,
+          'one_commit': whether the events of a key are those of one commit, or the difference of two versions; absent if not,
           'tells_before': whether the events contain a row as it was before its update or delete, with all of its columns; absent if not,
           'alters_values': whether the events may have other values than the table, see altered_predicate; absent if not,
           'may_repeat': whether the events may insert a key twice; absent if they cannot
-        }. `keys` are none for rows that are only added; `view`: a name for the temporary view that the kind may make, of this
-        plan alone, because models share a session
+        }. `keys`: none for rows that are only added; `view`: a name for the temporary view that the kind may make. Each plan has a
+        view name of its own, because models share a session
       upstream_gap(observed, committed)           why the feed does not reach from a version to the current one, as new_gap makes it;
-        none if every change between is in the feed. The trait lost_conditions lists the gaps that show only while the feed is read
-      continues_upstream(observed, committed)     whether it is the same table as then, and has gone on from there. This is less than
-        upstream_gap asks, because a change table reports the changes
+        none if the feed has every change between them. The trait lost_conditions lists the gaps that show only while the feed is read
+      continues_upstream(observed, committed)     whether the table is the same as at `committed`, and its history continues from there.
+        upstream_gap requires more, because then the changes are read from the table's own feed
       upstream_readable(observed, source)         whether a version can still be read
-      committed_at(observed, version)             when a version was committed, as text; none if it is not known any more
-      row_count_sql(upstream, version)            a scalar subquery: about how many rows a version has, null if that is not known
+      committed_at(observed, version)             the time of a version's commit, as text; none if it is not known any more
+      row_count_sql(upstream, version)            a scalar subquery of the approximate number of rows; null if it is not known
 
-    Asked only where a trait says so:
-      log_sql(upstream)                           log_in_state: a scalar subquery for read_upstream's `log`, which spares a statement
-      forgets_keys(observed, committed, source)   may_forget_keys: whether the feed from `committed` to now may leave out a key that
-        the version of `source` between them has: a feed that compares two versions misses rows that came and went between them
-      reads_by_zone(observed, columns)            may_read_by_zone: whether one of these columns, of timestamps, is another moment in
-        another time zone of the session
-      check_key_order(upstream, columns)          may_order_texts_otherwise: refuse texts as a key that the kind orders otherwise
-      hold(source, name), release(source, name), held_version(observed, name)    holds_versions: keep a version from expiring, under a
-        name (which releases the previous one), and return whether it is kept; release it; return the held version, none if there is none
-      copy_properties(source)                     copy_format: the properties without which a copy could not have its columns
-      upstream_lag(observed, source)              unless stages_ranges: {'versions': how many were committed since that of the source,
-        'since': when the first of them was, none if there is none}; none where the way to the current one is not known any more
-      byte_count(upstream)                        unless stages_ranges: how many bytes its files have now
+    Asked only if the named trait says so:
+      log_sql(upstream)                           log_in_state: a scalar subquery for read_upstream's `log`, which saves a statement
+      forgets_keys(observed, committed, source)   may_forget_keys: whether the feed from `committed` to now may leave out a key of the
+        version of `source`, which lies between them: a feed that compares two versions misses rows that came and went in between
+      reads_by_zone(observed, columns)            may_read_by_zone: whether the session's time zone decides which moment a value of
+        one of these timestamp columns is
+      check_key_order(upstream, columns)          may_order_texts_otherwise: refuse a text key that the kind orders otherwise than Spark
+      hold(source, name)                          holds_versions: keep a version from expiring, under a name. This releases the version
+        that the name held before. Returns whether the version is kept
+      release(source, name)                       holds_versions: release the held version
+      held_version(observed, name)                holds_versions: the held version; none if there is none
+      copy_properties(source)                     copy_format: the table properties that a copy needs to have the same columns
+      upstream_lag(observed, source)              unless stages_ranges: {'versions': the number of versions committed since the source,
+        'since': the commit time of the first of them, none if there is none}; none if the log does not reach back to the source
+      byte_count(upstream)                        unless stages_ranges: the current size of its files in bytes
 
-    A kind that stages ranges is a live database: a barrier reads it once, while it is planned. Only it is asked:
-      needed_feed(upstream, options, sql)         the change table that it cannot be followed without, and answers from itself; refuse
-        a model without one. `options`: what read_change_feed returned
+    A kind that stages ranges is a live database: a barrier reads it once, while the barrier is planned. Only such a kind is asked:
+      needed_feed(upstream, options, sql)         the change table, which this kind needs in order to be followed; refuse a model
+        without one. `options`: the result of read_change_feed
       noted_feed(source)                          the change table that a plan has recorded
-      bounds_sql(upstream, keys, window, counts)  a select of JSON, {'bounds': for each count the key that is so many rows further in
-        the window, a predicate, as literals' texts; null where there are fewer rows}
-      stage_range(backfill, state, observed, plan, again)    read the rows of a plan into a copy, and wait until the feed has the events
-        of all that they may show: {'plan': with the copy as a source of the role `stage`, 'unclear', 'waits', 'seen'}
-      stage_kept(stage)                           whether what was staged for a plan can still be read
-      staged_source(upstream, version, stage, keys)    the range source of it at a version, see get_source_read
-      check_query(explained)                      refuse a query that gives other rows of the table than of its changes
+      bounds_sql(upstream, keys, window, counts)  a select of JSON, {'bounds': for each count the key after so many rows of the
+        window, as texts of literals; null if there are fewer rows}. `window` is a predicate
+      stage_range(backfill, state, observed, plan, again)    copy the rows of a plan, and wait until the feed has the events of all
+        commits that the rows may show: {'plan': with the copy as a source of the role `stage`, 'unclear', 'waits', 'seen'}
+      stage_kept(stage)                           whether the rows that were staged for a plan can still be read
+      staged_source(upstream, version, stage, keys)    the range source of the staged rows at a version, see get_source_read
+      check_query(explained)                      refuse a query that gives other rows from the table than from its changes
       check_followed(observed, committed)         refuse a table that cannot be followed any more, in a run that reads no range of it
 -#}
 {% macro ask(upstream, question) %}
@@ -78,15 +80,16 @@
 
 
 {#-
-    What a kind always answers: {
-      'stages_ranges': whether no version can be read again,
-      'enforces_keys': whether the system keeps keys unique and free of nulls, so that nobody looks for them,
-      'holds_versions', 'log_in_state', 'may_forget_keys', 'may_read_by_zone', 'may_order_texts_otherwise': which questions it is asked,
+    Return the traits of a kind: {
+      'stages_ranges': whether no version can be read twice,
+      'enforces_keys': whether the system keeps keys unique and free of nulls. Then no barrier checks them,
+      'holds_versions', 'log_in_state', 'may_forget_keys', 'may_read_by_zone', 'may_order_texts_otherwise': whether it is asked the
+        questions of this trait, see the contract above,
       'may_be_cached': whether a catalog may show a version that is not the current one,
-      'takes_added_columns': whether the table may get another column without a gap. A query is then refused if such a column
-        would change its values: by a star in an expression, or because it reads an alias that the column would hide,
-      'copy_format': the file_format of a table that keeps its rows as they are; none if none does,
-      'lost_conditions': the conditions of a handler by which Spark says that changes are gone; none where its errors have none
+      'takes_added_columns': whether the table may get another column without a gap. If so, a query is refused if such a column
+        would change the query's values: by a star in an expression, or because the column would hide an alias that the query reads,
+      'copy_format': the file_format of a table that keeps the upstream's rows unchanged; none if no format does,
+      'lost_conditions': the handler conditions that Spark raises if changes are gone; none if these errors have no conditions
     }
 -#}
 {% macro upstream_traits(upstream) %}
@@ -95,10 +98,10 @@
 
 
 {#-
-    A gap of a feed: {
-      'reason': as the end of a sentence,
-      'refusal': {'fact', 'change'}, as refuse takes them, where changes cannot be followed from the current version on
-        either; none as a rule
+    Return a gap of a feed: {
+      'reason': why changes are missing, as the end of a sentence,
+      'refusal': {'fact', 'change'}, the arguments of refuse, if the changes after the current version cannot be followed
+        either; usually none
     }
 -#}
 {% macro new_gap(reason, refusal=none) %}
@@ -106,14 +109,14 @@
 {% endmacro %}
 
 
-{#- A source of a plan by its role, none if it reads none such. -#}
+{#- Return the source of a plan that has this role; none if there is none. -#}
 {% macro get_source(plan, role='upstream') %}
     {%- for source in (plan or {}).get('sources') or [] if source.role == role -%} {{ return(source) }} {%- endfor -%}
     {{ return(none) }}
 {% endmacro %}
 
 
-{#- True if a table of the upstream's name and kind exists, and is no view. It may be another table: its id shows that, see upstream_gap. -#}
+{#- True if a table (not a view) of the upstream's name and kind exists. It may be another table than before: its id shows that, see upstream_gap. -#}
 {% macro exists_as_its_kind(upstream) %}
     {%- set existing = dbt_backfill.load_table(upstream.relation) -%}
     {{ return(existing is not none and not existing.is_view
@@ -122,8 +125,8 @@
 
 
 {#-
-    Return the one table that a model reads, which is the one node of the graph that its query reads: {'relation', 'kind'}, and 'feed' of
-    a kind that stages ranges, see needed_feed. Refuse what cannot be followed.
+    Return the only table that the model's query reads: {'relation', 'kind'}, and 'feed' for a kind that stages ranges, see the contract
+    above. Refuse a query that reads several nodes of the graph or none, and a table that cannot be followed.
 -#}
 {% macro get_upstream(sql, change_feed=none) %}
     {%- set nodes, read = [], [] -%}
@@ -131,7 +134,7 @@
             and (change_feed is none or id != change_feed.node.unique_id) -%}
         {%- do nodes.append((graph.nodes.get(id) or graph.sources.get(id))) -%}
     {%- endfor -%}
-    {#- dbt counts what the hooks refer to, too. -#}
+    {#- dbt's list also contains the nodes that only the hooks refer to. -#}
     {%- for node in nodes if nodes | length > 1 and dbt_backfill._reads(sql, dbt_backfill.get_read_relation(node, sql)) -%}
         {%- do read.append(node) -%}
     {%- endfor -%}
@@ -163,13 +166,13 @@
     {%- elif upstream.kind not in ['delta', 'iceberg'] -%}
         {%- do dbt_backfill.refuse(
             'its upstream ' ~ name.render() ~ ' is neither a Delta nor an Iceberg table',
-            'Only tables that keep their versions can be followed: make it a Delta or Iceberg table'
+            'Only tables that keep their versions can be followed: convert the upstream to a Delta or Iceberg table'
         ) -%}
     {%- elif change_feed and (change_feed.format != 'declared' or change_feed.position) -%}
         {%- do dbt_backfill.refuse(
-            'its change_feed is one of a table of PostgreSQL, by its '
-                ~ ('position' if change_feed.position else 'format ' ~ change_feed.format) ~ ', and its upstream is none',
-            "Set 'operation' and 'sequence' to columns of the change table, and leave the keys out that are for PostgreSQL"
+            'its change_feed is for a PostgreSQL table, because it sets '
+                ~ ('position' if change_feed.position else 'format ' ~ change_feed.format) ~ ', but its upstream is not a PostgreSQL table',
+            "Set 'operation' and 'sequence' to columns of the change table, and remove the keys that are for PostgreSQL"
         ) -%}
     {%- endif -%}
     {{ return(upstream) }}
@@ -177,8 +180,8 @@
 
 
 {#-
-    Return the provider of a table: `delta`, `iceberg` or another; none if there is none. dbt's cache has a relation that was built in this
-    invocation as its materialization returned it, without a provider, so Spark is asked.
+    Return the provider of a table: `delta`, `iceberg` or another; none if there is none. Spark is asked if dbt's cache does not know the
+    provider: for a relation that was built in this invocation, the cache has only what its materialization returned.
 -#}
 {% macro get_table_format(relation, name=none) %}
     {%- set information, name = relation.information or '', name or relation -%}
@@ -191,7 +194,10 @@
     {%- endfor -%}
     {%- set catalog = dbt_backfill.get_catalog(name) -%}
     {%- if catalog -%}
-        {#- The URL would say which database it is, and Spark does not show it. A SET takes a comment behind it for a part of the name. -#}
+        {#-
+            The URL would name the database, but Spark hides it. EXECUTE IMMEDIATE, because a SET would read an appended comment as a part
+            of the name.
+        -#}
         {%- set sql = 'execute immediate ' ~ dbt_backfill.string_literal('set spark.sql.catalog.' ~ catalog) -%}
         {%- for row in dbt_backfill.run_table('look at the catalog ' ~ catalog, sql) if (row[1] | string).endswith('.JDBCTableCatalog') -%}
             {{ return('postgres') }}
@@ -202,8 +208,8 @@
 
 
 {#-
-    Return the relation by which the query reads a node, or names it in a comment (as it does with a change feed). Under `--defer` it may
-    be the table of another environment: the query contains the one of the two that ref() took.
+    Return the relation by which the query reads a node, or by which a comment of the query names it (as for a change feed). Under `--defer`
+    it may be the table of another environment: ref() chose one of the two tables, and the query contains that one.
 -#}
 {% macro get_read_relation(node, sql) %}
     {%- set relation, deferred = dbt_backfill.get_node_relation(node), node.get('defer_relation') -%}

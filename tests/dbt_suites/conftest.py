@@ -1,4 +1,4 @@
-"""What dbt's own suites need: their fixtures, and a profile on this machine's lake."""
+"""The fixtures of dbt's own suites, and a profile for the lake on this machine."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ from dbt.tests.util import write_file
 from dbt_suites.page import quoted
 from support.parsed import PARSED, any_profile
 
-# Tables are Delta tables where a suite does not say otherwise: on any other kind of table dbt-spark
-# has neither snapshots nor MERGE.
+# By default tables are Delta tables. On other kinds of tables dbt-spark has no snapshots or MERGE.
 PROJECT: dict[str, Any] = {
     "name": "test",
     "profile": "test",
@@ -42,14 +41,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Stock dbt-spark has no `backfilled_mv`."""
+    """Skip the suites with `backfilled_mv` for stock dbt-spark, which does not have it."""
     stock = config.getoption("--adapter") == "spark"
     return True if stock and collection_path.name == "test_backfilled_mv.py" else None
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """A suite that ends as stock has to fail with an error that the page quotes."""
+    """A suite that fails like stock dbt-spark must fail with an error that the page quotes."""
     report: Any = yield
     marker = item.get_closest_marker("as_stock")
     if marker is not None and report.failed:
@@ -65,12 +64,15 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 def fails_if_it_ends_as_stock(request) -> Iterator[None]:  # type: ignore[no-untyped-def]
     yield
     if request.node.get_closest_marker("as_stock") and request.node not in FAILED_AS_STOCK:
-        pytest.fail("It does not fail with an error that the page quotes")
+        pytest.fail("The suite does not fail with an error that the page quotes")
 
 
 @pytest.fixture(scope="class", autouse=True)
 def no_temporary_view_stays(lake) -> Iterator[None]:  # type: ignore[no-untyped-def]
-    """Those of dbt-spark stay in the session, which a dbt process has for itself."""
+    """Drop the temporary views that dbt-spark leaves in the session.
+
+    Usually each dbt process has its own session; here all suites share one.
+    """
     yield
     for view in lake.sql("show views in default"):
         if view.isTemporary:
@@ -79,7 +81,7 @@ def no_temporary_view_stays(lake) -> Iterator[None]:  # type: ignore[no-untyped-
 
 @pytest.fixture(scope="class")
 def test_data_dir(request, tmp_path_factory: pytest.TempPathFactory) -> Path:  # type: ignore[no-untyped-def]
-    """The files that come with the suite; a copy, for some suites delete them."""
+    """A copy of the files of the suite, because some suites delete them."""
     copy = tmp_path_factory.mktemp("suite") / "data"
     its_own = Path(inspect.getfile(request.cls.__bases__[0])).parent / "data"
     if its_own.is_dir():
@@ -95,7 +97,7 @@ def users_to_grant_to() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def profile_user() -> str:
-    """The owner of a table; the profile of a session has no user."""
+    """The owner of a table, because the profile of a session has no user."""
     return getpass.getuser()
 
 
@@ -122,7 +124,10 @@ def parsed(request, lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture(scope="session", autouse=True)
 def macros_of_adapter() -> Iterator[None]:
-    """Those that a suite's own statements need, loaded once: no project has any of its own yet."""
+    """Load the macros that a suite's own statements need only once.
+
+    At that moment no project has macros of its own.
+    """
     load = ManifestLoader.load_macros
 
     loaded: list[Any] = []
@@ -140,7 +145,7 @@ def macros_of_adapter() -> Iterator[None]:
 
 @pytest.fixture(scope="class")
 def dbt_project_yml(project_root, project_config_update, parsed: bytes) -> dict[str, Any]:  # type: ignore[no-untyped-def]
-    """As dbt makes it, on top of the tests' own."""
+    """Write the project file of a suite, like dbt's fixture, but with the defaults in `PROJECT`."""
     update = project_config_update
     config = {**PROJECT, **(yaml.safe_load(update) if isinstance(update, str) else update or {})}
     for kind in ("models", "seeds", "snapshots"):

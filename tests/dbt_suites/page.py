@@ -12,9 +12,10 @@ PAGE = REPOSITORY / "docs" / "dbt-suites.md"
 
 @dataclass(frozen=True)
 class Suite:
-    """How a suite ends: `passes`, `as stock` (which fails it too), or `does not apply`; and why.
+    """The outcome of a suite, and the reason.
 
-    Of one that ends as stock, `why` quotes its errors, in backticks.
+    `outcome` is `passes`, `as stock` (it fails, like with stock dbt-spark), or `does not apply`. If
+    it is `as stock`, `why` quotes the errors in backticks.
     """
 
     outcome: str
@@ -31,7 +32,7 @@ def listed() -> dict[str, Suite]:
 
 
 def quoted(why: str) -> list[str]:
-    """The errors with one of which each test that fails as stock has to fail, in both adapters."""
+    """The quoted errors. A test that fails as stock must fail with one of them in both adapters."""
     errors = re.findall(r"`([^`]+)`", why)
     assert errors, why
     return errors

@@ -1,7 +1,7 @@
-"""The suites of dbt-tests-adapter, as docs/dbt-suites.md says that they end.
+"""The suites of dbt-tests-adapter, each with the outcome that docs/dbt-suites.md lists.
 
-Every class of the package that has a test is on that page: as one that passes, as one that stock
-dbt-spark fails in the same way, or as one that does not apply.
+That page lists every class of the package that has a test. The class passes, or it fails in the
+same way with stock dbt-spark, or it does not apply.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from dbt_suites.page import Suite, listed
 
 
 def suites() -> Iterator[tuple[str, type]]:
-    """The suites of the package, by module and class; not the one that only gives it a name."""
+    """The suites of the package: module and class.
+
+    A class is left out if it only gives another class a name that starts with `Test`.
+    """
     [root] = {Path(place) for place in dbt.tests.adapter.__path__}
     for path in sorted(root.rglob("*.py")):
         module = ".".join(path.relative_to(root).with_suffix("").parts)
@@ -36,7 +39,10 @@ def set_as(models: dict[str, Any]) -> Any:
 
 
 def fewer_rows(directory: Path) -> Path:
-    """dbt-spark looks at all rows of a seed for each of them: 20,000 would take minutes."""
+    """Write a seed with 1,000 rows instead of 20,000.
+
+    For each row dbt-spark reads all rows of the seed, so 20,000 rows would take minutes.
+    """
     directory.mkdir(exist_ok=True)
     path = directory / "tmp.csv"
     path.write_text("\n".join(["seed_id", *map(str, range(1000))]))
@@ -45,7 +51,7 @@ def fewer_rows(directory: Path) -> Path:
 
 @pytest.fixture(scope="class")
 def delta_by_default(self, dbt_profile_target, lake) -> Iterator[dict[str, Any]]:  # type: ignore[no-untyped-def]
-    """The tables that the suite makes by its own statements, which name no format, are Delta's."""
+    """Make Delta the format of tables that the suite creates by statements without a format."""
     settings = dbt_profile_target["server_side_parameters"]
     delta = {
         "spark.sql.sources.default": "delta",
@@ -56,7 +62,7 @@ def delta_by_default(self, dbt_profile_target, lake) -> Iterator[dict[str, Any]]
         lake.sql(f"reset {name}")
 
 
-# dbt-spark's own tests set a strategy too: by default its `incremental` appends, whatever the key.
+# dbt-spark's own tests also set a strategy. By default `incremental` appends and ignores the key.
 MERGE = {"+incremental_strategy": "merge"}
 ITS_OWN: dict[str, dict[str, Any]] = {
     "incremental.incremental_unique_id.BaseIncrementalUniqueKey": {
@@ -68,7 +74,7 @@ ITS_OWN: dict[str, dict[str, Any]] = {
         ),
     },
     "simple_seed.seed.BaseSeedSpecificFormats": {"_make_big_seed": staticmethod(fewer_rows)},
-    # The text of its view is longer than a metastore in Derby takes.
+    # The text of its view is too long for a metastore in Derby.
     "utils.datediff.BaseDateDiff": {"project_config_update": set_as({"+materialized": "table"})},
     "simple_snapshot.snapshot.BaseSimpleSnapshot": {"dbt_profile_target": delta_by_default},
     "simple_snapshot.snapshot.BaseSnapshotCheck": {"dbt_profile_target": delta_by_default},

@@ -1,6 +1,7 @@
 """Suites of dbt-tests-adapter with a `backfilled_mv` instead of their tables.
 
-Those that fit: whose models read one table, row by row. docs/dbt-suites.md says why others do not.
+Only suites whose models read one table row by row can be used. docs/dbt-suites.md explains why the
+other suites cannot.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ from dbt.tests.adapter.unit_testing.test_invalid_input import BaseUnitTestInvali
 Models = dict[str, str]
 TABLE = "{{ config(materialized='table') }}\n"
 OF_A_HUNDRED = 40
-"""How many rows at a time of a seed of a hundred rows, so that there are a few barriers."""
+"""The rows of a range for a seed of a hundred rows, which then needs a few barriers."""
 
 
 def mv(query: str, key: str = "id", rows: int = 3) -> str:
-    """The query as a `backfilled_mv` that reads its upstream so many rows at a time."""
+    """The query as a `backfilled_mv` that reads `rows` rows of its upstream in each barrier."""
     options = f"materialized='backfilled_mv', unique_key='{key}'"
     limits = f"backfill_rate_limit={rows}, barriers_per_run='all', vnode_count=4"
     return f"{{{{ config({options}, {limits}) }}}}\n{query}\n"
@@ -46,7 +47,7 @@ def mv(query: str, key: str = "id", rows: int = 3) -> str:
 
 @pytest.fixture(scope="class")
 def dbt_profile_target(dbt_profile_target) -> dict[str, Any]:  # type: ignore[no-untyped-def]
-    """Every Delta table has a change feed: dbt's seeds take no table properties."""
+    """Give every Delta table a change feed, because dbt's seeds accept no table properties."""
     settings = dbt_profile_target["server_side_parameters"]
     feed = {"spark.databricks.delta.properties.defaults.enableChangeDataFeed": "true"}
     return {**dbt_profile_target, "server_side_parameters": {**settings, **feed}}
@@ -99,7 +100,7 @@ class TestSimpleCopy(Copies, SimpleCopyBase):
 class TestEmptyModelsArentRun(Copies, EmptyModelsArentRunBase):
     @pytest.fixture(scope="class")
     def project(self, project) -> Any:  # type: ignore[no-untyped-def]
-        """The suite asks `information_schema.tables` for the tables, which Spark does not have."""
+        """Replace the suite's query of `information_schema.tables`, which Spark does not have."""
 
         def tables() -> dict[str, str]:
             found = project.run_sql(f"show tables in {project.test_schema}", fetch="all")

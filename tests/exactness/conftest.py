@@ -1,4 +1,4 @@
-"""Reports how much the random histories and the faults amounted to."""
+"""Reports how many histories, faults, barriers and versions the tests have checked."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Summary:
 
 @dataclass
 class Lived:
-    """What the tests on a live database amounted to."""
+    """Counts of the tests on a live database."""
 
     committed: int = 0
     barriers: int = 0
     mv_versions: int = 0
     found: list[str] = field(default_factory=list)
-    """What was found wrong because an order was."""
+    """The errors that the tests with a wrong order have found, as they must."""
 
 
 summary = Summary()
@@ -50,7 +50,7 @@ told: list[Told] = []
 
 @pytest.fixture
 def make_scene(database: Database) -> Iterator[Any]:
-    """A function that makes scenes, which end with the test; for its arguments see LiveScene."""
+    """A function that makes scenes; they end with the test. Its arguments are LiveScene's."""
     from exactness.live import LiveScene
 
     scenes: list[LiveScene] = []
@@ -80,7 +80,7 @@ def _report_faults(terminalreporter: pytest.TerminalReporter) -> None:
     for reason, times in faults.stopped.most_common():
         terminalreporter.write_line(f"{times} stalled runs stopped: {reason}")
     for missed in faults.missed:
-        terminalreporter.write_line(f"taken out, and missed: {missed[:300]}")
+        terminalreporter.write_line(f"error found without a protection: {missed[:300]}")
     for wrong in faults.wrong:
         terminalreporter.write_line(f"WRONG {wrong}")
     terminalreporter.write_line(str(faults))
@@ -97,7 +97,7 @@ def _report_histories(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def _report_twins(terminalreporter: pytest.TerminalReporter) -> None:
-    terminalreporter.section("histories in which keys stand twice")
+    terminalreporter.section("histories in which keys appear twice")
     begun: Counter[str] = Counter()
     wrong: Counter[str] = Counter()
     for each in told:
@@ -118,7 +118,7 @@ def _report_twins(terminalreporter: pytest.TerminalReporter) -> None:
 def _report_live(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.section("a live database")
     for found in lived.found:
-        terminalreporter.write_line(f"a wrong order, and found: {found[:300]}")
+        terminalreporter.write_line(f"error found with a wrong order: {found[:300]}")
     terminalreporter.write_line(
         f"{lived.committed} transactions, {lived.barriers} barriers,"
         f" {lived.mv_versions} MV versions, all exact"

@@ -1,8 +1,8 @@
-"""Plays many histories side by side: each `dbt run` is one barrier of all of them.
+"""Plays many histories side by side: each `dbt run` is one barrier of every history.
 
-Every history has an upstream of its own and one model on it. After the last run each version of the
-MV is compared with the definition as Spark computes it (`recomputed.py`), and each run with what it
-may do: it is exact, or refused because a key appears twice in the newest version of the upstream.
+Every history has its own upstream and one model on it. After the last run each version of the MV is
+compared with the definition, which Spark computes (`recomputed.py`). Each run must either be exact
+or be refused. It may only be refused if a key appears twice in the upstream's newest version.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ FORMATS: dict[str, tuple[dict[str, str], ...]] = {
 
 @dataclass(frozen=True)
 class Ran:
-    """What a run made of one model, and what the upstream was then."""
+    """The result of one model in a run, and the upstream's version at that moment."""
 
     number: int
     began: float
@@ -65,17 +65,17 @@ class Ran:
     twins: frozenset[Key]
     refused: str | None
     kinds: tuple[str, ...]
-    """What the upstream's commits since the run before belonged to."""
+    """The kinds of all episodes that have begun in the upstream so far."""
 
 
 @dataclass(frozen=True)
 class Wrong:
-    """A history that is not exact: the first thing that is wrong with it."""
+    """The first error of a history that is not exact."""
 
     history: str
     run: int | None
     kinds: tuple[str, ...]
-    """The episodes of the keys that are wrong; where it is not about keys, none."""
+    """The episodes of the keys that are wrong; empty if the error is not about keys."""
     text: str
     script: str
 
@@ -86,7 +86,7 @@ class Wrong:
 
 @dataclass(frozen=True)
 class Told:
-    """What one history amounted to."""
+    """The counts of one history, and its error."""
 
     name: str
     barriers: int
@@ -98,7 +98,7 @@ class Told:
 
 
 class TwinHistory:
-    """One upstream, one model on it, and all that is random about them, by its number."""
+    """One upstream and one model on it; the number is the seed of all random choices."""
 
     def __init__(self, project: Project, number: int, seed: str = "") -> None:
         self.project = project
@@ -116,7 +116,7 @@ class TwinHistory:
     def alive(self) -> bool:
         return self.wrong is None
 
-    # -- what it is made of -------------------------------------------------------------------
+    # -- its upstream and its model -----------------------------------------------------------
 
     def _create(self) -> None:
         rng = self.rng
@@ -124,7 +124,8 @@ class TwinHistory:
         if types == ["boolean"]:
             types.append("int")
         keys = KeySpace(tuple(types))
-        # Iceberg's format 2 has no variants, and maps in it are refused: its changes need an order.
+        # Iceberg's format 2 has no variants. Maps are refused there, because they have no order,
+        # which the changes of format 2 need.
         is_old = self.properties.get("format-version") == "2"
         kinds = [
             kind
@@ -153,10 +154,10 @@ class TwinHistory:
     # -- one barrier --------------------------------------------------------------------------
 
     def change(self) -> None:
-        """The upstream's commits before the next run."""
+        """Make the upstream's commits before the next run."""
         number = len(self.ran)
         is_last = number == RUNS - 1
-        # What is pinned is read until the end of the backfill, so it must be without twins.
+        # A pinned version is read until the end of the backfill, so no key may appear twice in it.
         may_catch = not is_last and not (self.mode == "snapshot" and number == 0)
         catches = may_catch and self.rng.random() < 0.4
         commits = 1 if number == 0 else self.rng.randint(2, 3)
@@ -190,18 +191,18 @@ class TwinHistory:
                 self._fail(str(wrong), number)
 
     def _check_refusal(self, message: str, twins: frozenset[Key]) -> None:
-        """It names a key that does appear twice, in the package's words."""
+        """Raise unless this message of the package names a key that does appear twice."""
         assert_no_java(message)
         if not twins:
-            raise AssertionError(f"refused, though no key stands twice: {message}")
-        found = re.search(r"not unique in .* stands twice with (.*)\. Delete", message, re.DOTALL)
+            raise AssertionError(f"refused, though no key appears twice: {message}")
+        found = re.search(r"not unique in .* occurs twice with (.*)\. Delete", message, re.DOTALL)
         if found is None:
             raise AssertionError(f"no refusal of a duplicate key: {message}")
         keys = ", ".join(self.upstream.schema.key)
         duplicates = f"select {keys} from {self.upstream.table} group by all having count(*) > 1"
         named = f"select count(*) from ({duplicates}) where ({keys}) in ({found[1]})"
         if not self.project.value(named):
-            raise AssertionError(f"names a key that does not stand twice: {message}")
+            raise AssertionError(f"names a key that does not appear twice: {message}")
 
     # -- checks -------------------------------------------------------------------------------
 
@@ -224,7 +225,7 @@ class TwinHistory:
         )
 
     def _check_upstream(self) -> None:
-        """A test of the test: each row is where its statements should have put it."""
+        """Test the test itself: the upstream must have the rows that its statements describe."""
         schema = self.upstream.schema
         names = [*schema.key, "at"]
         found = self._as_json(f"select {', '.join(names)} from {self.upstream.table}")
@@ -261,7 +262,10 @@ class TwinHistory:
     def _check_run(
         self, run: Ran, progress: Sequence[ProgressVersion], versions: Sequence[MvVersion]
     ) -> None:
-        """After it the MV is at the newest version that it may be at; refused, it wrote nothing."""
+        """After a run the MV must be at the newest version that the mode allows.
+
+        A run that was refused must not have written anything.
+        """
         if run.refused is not None:
             written = [v.version for v in versions if run.began <= v.at <= run.ended]
             states = [p for p in progress if run.began <= p.at <= run.ended]
@@ -282,7 +286,7 @@ class TwinHistory:
             self._fail(describe_difference(found, wanted), run.number, kinds)
 
     def _kinds_of_difference(self, found: MvRows, wanted: MvRows, run: Ran) -> tuple[str, ...]:
-        """What has happened to the keys of rows that are missing or surplus."""
+        """The episodes of the keys whose rows are missing or surplus."""
         names = self.follower.query.key_columns
         wrong = {_values(row, names) for (row,) in (*(found - wanted), *(wanted - found))}
         kinds: dict[str, None] = {}
@@ -320,7 +324,7 @@ def _last(progress: Sequence[ProgressVersion], at: float) -> Progress | None:
 
 
 def _values_of(schema: Schema, names: Sequence[str], rows: Sequence[Row]) -> str:
-    """A select of these columns of rows."""
+    """A SELECT that returns these columns of the rows."""
     lines = [f"({', '.join(schema.literals_of(row, names))})" for row in rows]
     nulls = ", ".join(literal(None, schema.columns[name]) for name in names)
     return (

@@ -1,7 +1,7 @@
-"""Reads Delta tables at any of their versions with delta-rs: a reader that is not Spark.
+"""Reads Delta tables at any of their versions with delta-rs, a reader that is not Spark.
 
-A version costs some milliseconds where Spark takes half a second, and an error that Spark's writer
-and reader had in common would show.
+It reads a version in some milliseconds; Spark needs half a second. It would also reveal an error
+that Spark's writer and Spark's reader have in common.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from exactness.versions import RowsOfVersions, VersionedTable, plain
 
 
 class VersionedDelta(VersionedTable):
-    """Delta numbers its versions itself."""
+    """A Delta table. Delta itself numbers the versions."""
 
     @property
     def path(self) -> Path:

@@ -1,4 +1,4 @@
-"""Random histories of the model alone: runs that crash, stall and overlap, moment by moment.
+"""Random histories of the model of the protocol: runs crash, stall and overlap at any moment.
 
 history = History(seed, "iceberg", without=["the fence"])
 history.play()
@@ -36,13 +36,13 @@ ACTIONS = 100
 AT_ONCE = 3
 LONGEST_RUN = 8
 SWITCHED = 22
-"""In how many moments of two runs these take turns."""
+"""Two runs change turns twice, at two of this number of first moments."""
 BARRIERS_TO_HEAL = 30
 
 
 @dataclass
 class Orphan:
-    """A statement that a server executes, and whose client is gone."""
+    """A statement that a server still executes although its client has died or disconnected."""
 
     next: Statement
     executing: Moments | None
@@ -61,21 +61,24 @@ class Orphan:
 
 @dataclass(frozen=True)
 class Odds:
-    """How probable a change of the upstream, and that it breaks the feed, is at every moment, and
-    that what is started is a full refresh, or gives up the plan; the others are plain runs, of
-    which so many sweep where the feed is broken."""
+    """The probability of each event."""
 
     change: float = 0.06
+    """At every moment: the upstream changes."""
     loss: float = 0.005
+    """At every moment: the changes of the upstream can no longer be read."""
     refresh: float = 0.1
+    """A new actor is a full refresh."""
     abandon: float = 0.1
+    """A new actor gives up the plan."""
     sweeps: float = 0.0
+    """A plain run sweeps the MV if the feed is broken."""
     beside: float = 0.3
-    """That a full refresh puts a next generation in place."""
+    """A full refresh replaces the MV by a next generation."""
     rescale: float = 0.0
-    """That what is started is a rescale."""
+    """A new actor is a rescale."""
     widens: float = 0.0
-    """That, at every moment, the model is deployed with a query that returns the new column."""
+    """At every moment: the model is deployed with a query that returns the new column."""
 
 
 REFRESHED = Odds(refresh=0.5, loss=0, abandon=0)
@@ -90,7 +93,7 @@ MIXED = (*PLAIN, SWEPT, FILLED, RESCALED)
 
 
 class History:
-    """One history; `wrong` is what the MV, or a run, must not have been."""
+    """One history; `wrong` describes its first error, or is None."""
 
     def __init__(
         self,
@@ -110,11 +113,11 @@ class History:
         )
         self.actors: dict[str, Run | Orphan] = {}
         self.told: list[str] = []
-        """What happened, for whoever has to find out why something is wrong."""
+        """The events so far, for a developer who searches the cause of an error."""
         self._started = 0
         self._moving = ""
         self._asleep: dict[str, int] = {}
-        """Until when an actor stalls."""
+        """The moment at which a stalled actor wakes up."""
         self._clock = 0
         self._is_wide = False
         self._odds = self.rng.choice(odds)
@@ -131,8 +134,10 @@ class History:
         self._heal()
 
     def play_switches(self, stalled: int, other: Other, at: Container[int]) -> bool:
-        """A run waits before its statement number `stalled` while another one begins; the two
-        take turns `at` these moments, and where one has ended. Whether it has so many statements.
+        """A run waits before its statement number `stalled`, and another run begins.
+
+        The two runs change turns at the moments `at`, and when one of them has ended. Returns False
+        if the first run has ended before that statement.
         """
         version, position = len(self.world.upstream) - 1, KEYS[3]
         self.world.state = State(1, Plan(0, 1, "advance", version), version, position)
@@ -156,7 +161,7 @@ class History:
         return True
 
     def _act(self) -> None:
-        """Mostly the one that moved last moves on; those that stall sleep for a while."""
+        """One random event. Mostly the actor that moved last makes its next move."""
         self._clock += 1
         chance = self.rng.random()
         awake = [name for name in self.actors if self._asleep.get(name, 0) <= self._clock]
@@ -178,7 +183,7 @@ class History:
             self._move(self._moving)
 
     def _commit(self) -> None:
-        """Some commits only add rows; rows come back as they were."""
+        """Commit random rows. Some commits only add rows. A deleted row may return unchanged."""
         before = self.world.upstream[-1]
         rows = dict(before)
         only_adds = self.rng.random() < 0.3
@@ -261,7 +266,7 @@ class History:
             )
 
     def _heal(self) -> None:
-        """What is on its way comes, then runs follow each other until nothing is left to do."""
+        """End the statements without a client; then run until a run commits nothing."""
         self.actors = {n: actor for n, actor in self.actors.items() if isinstance(actor, Orphan)}
         while self.actors and not self.wrong:
             self._move(self.rng.choice([*self.actors]))
@@ -269,7 +274,7 @@ class History:
             if self.wrong:
                 return
             epoch, plan = self.world.state.epoch, self.world.state.plan
-            # It is refused where a full refresh of the old query has begun.
+            # A plain run is refused if a full refresh with another query has begun.
             again = plan is not None and plan.kind in REPLACING and plan.wide != self._is_wide
             flow = dbt_run(self.world, wide=self._is_wide, full_refresh=again)
             self.actors["last run"] = run = Run(flow)
@@ -309,7 +314,7 @@ def rescale_and_run(world: World) -> Flow:
 def random_histories(
     file_format: str, without: Iterable[str] = (), odds: Sequence[Odds] = MIXED
 ) -> Iterator[History]:
-    """Histories that were played, without an end."""
+    """Yield played histories without end."""
     for seed in itertools.count():
         history = History(seed, file_format, without, odds)
         history.play()
@@ -317,7 +322,10 @@ def random_histories(
 
 
 def all_switches(file_format: str, without: Iterable[str] = ()) -> Iterator[History]:
-    """A run stalls before any of its statements, and two more times; another one goes on."""
+    """A run stalls before each of its statements while another run continues.
+
+    The two runs then change turns at every pair of moments.
+    """
     for other in (two_barriers, a_full_refresh, abandon_plan_and_run, rescale_and_run):
         for stalled in range(LONGEST_RUN):
             for at in itertools.combinations(range(SWITCHED), 2):

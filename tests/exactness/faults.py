@@ -1,4 +1,4 @@
-"""The scenarios in which faults strike, and what is done to each: see `test_fault_matrix.py`."""
+"""The scenarios of `test_fault_matrix.py`, and the faults that are injected into each of them."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from support.scripts import leaves_something, statements_of, writes
 SCHEMA = Schema({"id": "int", "amount": "int", "label": "string"}, key=("id",))
 VNODES = 4
 MV = "<mv>"
-"""Represents in a scenario's arguments the MV's name."""
+"""In a scenario's arguments: represents the name of the MV."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One fault: what happens to which statement of a run in which scenario."""
+    """One fault of one statement of a run in one scenario."""
 
     scenario: str
     statement: Statement | None
-    """None: each of the run's."""
+    """None: every statement of the run."""
     moment: str
     writes: bool
     """Whether the statement writes a table."""
@@ -51,16 +51,16 @@ class Cell:
 
 @dataclass
 class Tally:
-    """What the cells of a pytest process amounted to."""
+    """Counts of the cells that a pytest process has played, and the errors found."""
 
     cells: int = 0
     mv_versions: int = 0
     barriers: int = 0
     stopped: Counter[str] = field(default_factory=Counter)
-    """Why runs that woke up did not go on: the first line of their error, without numbers."""
+    """Why stalled runs ended with an error: its first line, without numbers."""
     wrong: list[str] = field(default_factory=list)
     missed: list[str] = field(default_factory=list)
-    """What was found wrong because a protection was taken out."""
+    """The errors that were found, as they must be, after a protection was removed."""
 
     def __str__(self) -> str:
         return (
@@ -71,7 +71,7 @@ class Tally:
 
 @dataclass
 class Scene:
-    """An upstream and an MV on it, which a scenario brings to where the fault strikes."""
+    """An upstream and an MV on it. A scenario brings them to the state before the fault."""
 
     project: Project
     name: str
@@ -80,7 +80,7 @@ class Scene:
     query: str = "positive"
     """Which of `QUERIES` the MV is."""
     may_fail: bool = False
-    """Whether plain runs may: if a protection was removed, the MV's versions show it."""
+    """Whether plain runs may fail. If a protection was removed, the versions of the MV show it."""
     upstream: Upstream = field(init=False)
     mv: Follower = field(init=False)
 
@@ -102,10 +102,10 @@ class Scene:
         return [draw_row(self.rng, SCHEMA, (number,)) for number in ids]
 
     def commit(self) -> None:
-        """Changes that no step may miss: all rows again, and some of them under another key.
+        """Change all rows, and give some of them another key, so that no step may miss a change.
 
-        The other key is near, and a row may come back to its first: so a range never has more
-        than one row more than when its bounds were found.
+        The new key is near the old one, and a row may return to its first key. So a range gets at
+        most one row more than it had when its bounds were found.
         """
         rows = self.upstream.rows
         left = self.rng.sample(sorted(rows), 4)
@@ -118,7 +118,7 @@ class Scene:
         self.project.dbt("run", "--select", self.mv.name, *arguments, expect=not self.may_fail)
 
     def run_behind_another(self) -> RunResult:
-        """A run while a server may still execute, and be in the way of, what it was sent before."""
+        """Run up to four times, until no earlier statement that a server executes interferes."""
         for _ in range(4):
             result = self.project.dbt("run", "--select", self.mv.name, expect=False)
             if result.success or not re.search("another run|[Cc]onflict|Concurrent", result.error):
@@ -130,12 +130,13 @@ class Scene:
         return Runner(self.project, self.mv.name, self.upstream.name, *named)
 
     def catch_up(self) -> None:
-        """Merges what has changed, so that the next run has none of that."""
+        """Merge all changes, so that the next run has only a range to merge."""
         while self.mv.progress().version != self.upstream.version:
             self.run()
 
     def make_a_table(self) -> None:
-        """There is a table of the MV's name, with rows like those of its query, to be adopted."""
+        """Create a table with the MV's name and nearly the rows of its query, and mark it for
+        adoption."""
         table, query = self.mv.table, self.mv.query.sql.replace(UPSTREAM, self.upstream.table)
         for sql in (
             f"create table {table} using {self.project.file_format} as {query}",
@@ -148,7 +149,7 @@ class Scene:
         self.project.operation("adopt_table", model=self.mv.name)
 
     def lose_the_plan(self) -> None:
-        """A run plans a barrier and dies; then what it planned can no longer be read."""
+        """A run plans a barrier and dies; then the feed no longer has the changes of its plan."""
         self.commit()
         with stepping():
             died = self.runner()
@@ -158,7 +159,7 @@ class Scene:
         self.lose_the_feed()
 
     def lose_the_feed(self) -> None:
-        """The changes since any version before this are no longer known."""
+        """Make the changes since every earlier version unreadable."""
         table = self.upstream.table
         if self.project.file_format == "delta":
             for value in ("false", "true"):
@@ -176,16 +177,16 @@ class Scene:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A kind of barrier: the model's limit, how it is brought about, and the run, or run-operation,
-    that does it."""
+    """A kind of barrier, the state before it, and the run or run-operation that executes it."""
 
     name: str
     limit: int | None
-    """Of its first run, where `begin` sets another one."""
+    """The rate limit of the model. If `begin` sets another one, this is the limit of the first
+    run."""
     begin: Callable[[Scene], None]
-    """Brings a new MV to where the scenario begins."""
+    """Brings a new MV to the state in which the scenario begins."""
     renew: Callable[[Scene], None] | None
-    """The same for one that has been through a fault; None if only a new MV can be there."""
+    """Brings an MV that has had a fault back to this state; None if only a new MV can be in it."""
     arguments: tuple[str, ...] = ()
     cells_per_mv: int = 5
     on_gap: str = "reanchor"
@@ -197,7 +198,7 @@ class Scenario:
     loses: bool = False
     """Whether the MV has a column that is dropped once the query returns another one."""
     merges: Callable[[], AbstractContextManager[None]] = nullcontext
-    """In which what there is of changes and range is merged."""
+    """The context of the runs: by default one MERGE may merge changes and range."""
 
 
 def _nothing(scene: Scene) -> None:
@@ -235,13 +236,13 @@ def _begun_and_broken(scene: Scene) -> None:
 
 
 def _broken(scene: Scene) -> None:
-    """The changes since the last barrier, which are some, are no longer known."""
+    """Commit changes, then make them unreadable."""
     scene.commit()
     scene.lose_the_feed()
 
 
 def _swept(scene: Scene) -> None:
-    """A sweep has come to its second range; the MV has earlier rows above it."""
+    """Bring a sweep to its second range; above its position the MV has rows of an older version."""
     _begun_and_broken(scene)
     _go_on_with_the_sweep(scene)
 
@@ -255,7 +256,10 @@ def _go_on_with_the_sweep(scene: Scene) -> None:
 
 
 def _half_and_widened(scene: Scene) -> None:
-    """Half of the rows are there, and the query returns a column more by now, or another one."""
+    """Backfill half of the rows; then the query returns a further column.
+
+    If the MV `loses` a column, the query no longer returns that one.
+    """
     scene.run()
     scene.commit()
     scene.mv.widen()
@@ -263,7 +267,7 @@ def _half_and_widened(scene: Scene) -> None:
 
 
 def _filling(scene: Scene) -> None:
-    """A fill has come to its second slice."""
+    """Bring a fill to its second slice."""
     _half_and_widened(scene)
     scene.run()
     scene.commit()
@@ -283,7 +287,7 @@ def _back_to_its_vnodes(scene: Scene) -> None:
 
 
 def _apart(scene: Scene) -> None:
-    """Half of the vnodes are ahead of those that they come together with."""
+    """Bring half of the vnodes ahead of the vnodes with which the rescale joins them."""
     scene.run()
     scene.mv.write(backfill_rate_limit=8, backfill_vnodes=[0, 1, 2, 3, 12, 13, 14, 15])
     scene.commit()
@@ -377,11 +381,11 @@ STALLS = {"stalled for one barrier": 1, "stalled for two barriers": 2}
 
 
 def cells_of(scenario: str, sent: Sequence[tuple[Statement, str]]) -> Iterator[Cell]:
-    """Every fault that a run which sends these statements can meet, each once.
+    """Every different fault of a run that sends these statements.
 
-    A death between two statements is one fault, not two. If the first of them leaves nothing
-    behind, it is also the death before that one. Such a statement may also be sent twice:
-    one run sends all of its statements so.
+    A death between two statements is one fault, not two. A statement that leaves nothing behind
+    needs no death and is not sent twice alone: in one run all statements are sent twice, and in
+    another one all are sent at once.
     """
     shortest_stall, *longer_stalls = STALLS
     leaving = [leaves_something(sql) for _, sql in sent]
@@ -398,7 +402,7 @@ def cells_of(scenario: str, sent: Sequence[tuple[Statement, str]]) -> Iterator[C
 
 
 class Theatre:
-    """Plays the cells of one scenario; several of them on one MV, as long as it is not wrong."""
+    """Plays the cells of one scenario. An MV gets several faults, until it is wrong."""
 
     def __init__(self, project: Project, scenario: Scenario, tally: Tally) -> None:
         self.project = project
@@ -407,12 +411,12 @@ class Theatre:
         self._scenes = 0
         self._scene: Scene | None = None
         self._struck: list[Cell] = []
-        """What has struck the MV of the scene."""
+        """The faults that the current MV has had."""
 
     def cells(self) -> list[Cell]:
-        """The faults there can be, from the statements that a run without one sends.
+        """All possible faults, found by a run without a fault.
 
-        Its MV goes on to the first fault, if it can.
+        If the scenario can be renewed, the MV of this run also gets the first fault.
         """
         with self.scenario.merges():
             scene = self._begin()
@@ -426,9 +430,10 @@ class Theatre:
         return list(cells_of(self.scenario.name, recorded.sent))
 
     def play(self, cells: Iterable[Cell]) -> None:
-        """What is found wrong is recorded in the tally; a new MV then takes the other faults.
+        """Play the cells. An error is recorded in the tally; the next fault then gets a new MV.
 
-        All versions of an MV are checked at its end, so any of its faults may be reported.
+        All versions of an MV are checked at its end. So the report of an error names all faults
+        that the MV has had.
         """
         with self.scenario.merges():
             for cell in cells:
@@ -440,9 +445,10 @@ class Theatre:
                     self._end()
 
     def die_in_turn(self, steps: Iterable[str]) -> None:
-        """One run after the other dies, each after the next of these statements.
+        """For each of these statements, start a run that dies after the statement.
 
-        The upstream changes after each. What `arguments` ask for is asked for until it is planned.
+        The upstream changes after each run. The runs have the scenario's `arguments` until the
+        barrier is planned.
         """
         arguments = self.scenario.arguments
         with self.scenario.merges():
@@ -500,7 +506,7 @@ class Theatre:
         return scene
 
     def _end(self) -> None:
-        """The MV is completed without a limit, and must be the query of all that there is."""
+        """Complete the MV without a limit; it must then equal its query on the whole upstream."""
         assert self._scene is not None
         scene, self._scene = self._scene, None
         mode = self.scenario.full_refresh_mode
@@ -519,7 +525,7 @@ def action_of(moment: str) -> Action:
 
 
 def strike(scene: Scene, cell: Cell, arguments: tuple[str, ...] = ()) -> list[str]:
-    """The run that the fault befalls, to its end. Returns why a stalled one did not go on."""
+    """Play a run with this fault to its end. Returns why a stalled run failed, if it did."""
     with stepping():
         runner = scene.runner(*arguments)
         if cell.statement is None:
@@ -540,12 +546,12 @@ def strike(scene: Scene, cell: Cell, arguments: tuple[str, ...] = ()) -> list[st
 
 
 def _said(result: RunResult) -> str:
-    """Why it ended; a run-operation has no node that says so."""
+    """The error of a run. A run-operation has no node with an error, so return its output."""
     return result.error or result.output
 
 
 def reason_of(result: RunResult) -> str:
-    """Our message in an error, or its first line, without names and numbers."""
+    """The package's message in an error, else its first two lines without ids and numbers."""
     said = _said(result)
     ours = re.search(r"another run (went on while this one executed|has begun its barrier)", said)
     if ours:

@@ -1,4 +1,4 @@
-"""Drives models over a real upstream and holds every version of them against the oracles.
+"""Runs models over a real upstream and compares every version of them with the oracles.
 
 upstream = Upstream.create(project, "flights", schema, rows)
 mv = Follower(project, upstream, "mv", QUERIES["positive"](schema))
@@ -50,11 +50,12 @@ from support.project import Project
 
 READERS: dict[str, type[VersionedTable]] = {"delta": VersionedDelta, "iceberg": VersionedIceberg}
 
-# Spark's default, INT96, is read as nanoseconds by others: only the years 1677 to 2262.
+# Spark's default is INT96. Other readers read INT96 as nanoseconds, which only cover the years 1677
+# to 2262.
 READABLE = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
 
 ORDER = os.environ.get("DBT_BACKFILL_ORDER", "ascending")
-"""In which order all are backfilled whose test says nothing of it."""
+"""The backfill order of every MV whose test does not choose one."""
 
 REPLICAS: dict[str, dict[str, Any]] = {
     "never": {},
@@ -64,7 +65,7 @@ REPLICAS: dict[str, dict[str, Any]] = {
 
 LOSING: dict[str, Any] = {
     "on_schema_change": "sync_all_columns",
-    # What a Delta table has to have for it.
+    # A Delta table can only drop a column with column mapping.
     "tblproperties": {"delta.columnMapping.mode": "name"},
 }
 
@@ -97,8 +98,8 @@ class Upstream:
         """A new table; `rows` are its first commit after the creation.
 
         :param layout: see `support/formats.py`
-        :param properties: of the table, further ones
-        :param file_format: the profile's, if not given
+        :param properties: further properties of the table
+        :param file_format: by default the profile's format
         """
         upstream = cls(project, name, schema, file_format or project.file_format)
         project.configure(READABLE)
@@ -147,7 +148,7 @@ class Upstream:
         if version == before and not commit.changes:
             return version
         if version != before + 1:
-            raise AssertionError(f"{commit.name} led from version {before} to {version}")
+            raise AssertionError(f"{commit.name} made version {version} after version {before}")
         self.versions[version] = commit.apply(self.rows, self.schema.key_of)
         self.changes[version] = commit.changes
         return version
@@ -159,14 +160,14 @@ class Upstream:
         return max(0, version - 1)
 
     def changes_between(self, since: int, until: int) -> list[Sequence[Change]]:
-        """What each version has changed of those after the first up to the second one."""
+        """The changes of each version after `since`, up to and including `until`."""
         return [self.changes[version] for version in range(since + 1, until + 1)]
 
     def known_keys(self) -> set[Key]:
         return {key for rows in self.versions.values() for key in rows}
 
     def check(self) -> None:
-        """Raises unless the table has at every version what Python says: a test of the test."""
+        """Test the test itself: raise unless every version of the table has its expected rows."""
         columns = self.schema.columns
         found = self.stored.rows(columns, sorted(self.versions))
         for version, rows in self.versions.items():
@@ -176,7 +177,7 @@ class Upstream:
                 raise AssertionError(f"the test is wrong at version {version}: {difference}")
 
     def learn(self) -> None:
-        """Takes its versions from the table itself: where something else writes to it."""
+        """Read the expected rows from the table itself, because something else writes to it."""
         columns = self.schema.columns
         versions = sorted(self.stored.commit_times())
         found = self.stored.rows(columns, versions)
@@ -190,7 +191,7 @@ class Upstream:
             before = after
 
     def hash_of(self, key: Key) -> int:
-        """Spark's xxhash64 of a key, asked for all keys that there have ever been at once."""
+        """Spark's xxhash64 of a key. One statement hashes all keys that are known so far."""
         if key not in self._hashes:
             self._ask_hashes([*((self.known_keys() | {key}) - self._hashes.keys())])
         return self._hashes[key]
@@ -212,31 +213,31 @@ class Upstream:
 
 @dataclass
 class Follower:
-    """A `backfilled_mv` model on an upstream, and the checks of all that it has been."""
+    """A `backfilled_mv` model on an upstream, and the checks of all versions of its MV."""
 
     project: Project
     upstream: Upstream
     name: str
     query: Query
     vnode_count: int = 8
-    """What its config says; it may be rescaled to have others."""
+    """The `vnode_count` of its config. A rescale may give the MV another number."""
     relation: str = ""
-    """What the model reads, as Jinja; the upstream as a source by default."""
+    """The relation that the model reads, as Jinja; by default the upstream as a source."""
     feed: str = ""
-    """The change table that the upstream is followed by, as Jinja, if it is not its own."""
+    """The change table of the upstream, as Jinja, if its changes are in a separate table."""
     order: str = ORDER
-    """What its config says of it from the next `write` on; its state says which one it has."""
+    """The `backfill_order` that the next `write` configures. An MV with rows keeps its own."""
     replica: str = "never"
-    """One of REPLICAS, from the next `write` on."""
+    """The key in REPLICAS of the options that the next `write` configures."""
     adopted: bool = False
-    """Whether the table was there before its state; nothing is promised of that time."""
+    """Whether the table existed before its state. Its earlier versions are not checked."""
     wide: Query | None = None
-    """The query once it returns a column more, see `widen`."""
+    """The query with a further column, after `widen`."""
     loses: bool = False
-    """Whether it has another column until then, which is dropped: nothing here looks at that."""
+    """Whether the model has another column until `widen`, which drops it. No check reads it."""
 
     def widen(self) -> None:
-        """Lets the model that is written next return a column more; from then on all have it."""
+        """Let this and every later `write` of the model return a further column."""
         self.wide = with_more(self.query)
 
     @property
@@ -244,7 +245,7 @@ class Follower:
         return self.wide or self.query
 
     def write(self, **config: Any) -> None:
-        """Writes the model, with this configuration on top of what every test needs."""
+        """Write the model; `config` overrides the options that every test needs."""
         settings = {
             "materialized": "backfilled_mv",
             "unique_key": list(self.query.key_columns),
@@ -280,13 +281,13 @@ class Follower:
         return Definition(self.query, self.upstream.rows_at, self.upstream.hash_of)
 
     def column_types(self, query: Query) -> dict[str, str]:
-        """The columns of one of its queries with the types that it gives them."""
+        """The columns of a query; key columns have their types, other columns have ''."""
         keys = dict(zip(self.query.key_columns, self.upstream.schema.key, strict=True))
         types = self.upstream.schema.columns
         return {name: types[keys[name]] if name in keys else "" for name in query.columns}
 
     def mv_rows(self, query: Query | None = None) -> Counter[tuple[Any, ...]]:
-        """What the MV holds now, as Spark reads it: the columns of a query of it."""
+        """The current rows of the MV as Spark reads them, with the columns of a query."""
         newest = self.stored.newest_version()
         types = self.column_types(query or self.written)
         return self.stored.rows_in_spark(types, [newest])[newest]
@@ -297,8 +298,10 @@ class Follower:
         return [MvVersion(version, at, rows[version]) for version, at in committed.items()]
 
     def _versions_of_all_columns(self, since: float) -> list[MvVersion]:
-        """From when the new column was committed; the version that it was committed at comes first,
-        as one of that time."""
+        """The MV's versions since the new column was committed at `since`, with all columns.
+
+        The first one is the version at that moment; it gets the time `since`.
+        """
         assert self.wide is not None
         committed = self.stored.commit_times()
         first = max(version for version, at in committed.items() if at <= since)
@@ -307,7 +310,7 @@ class Follower:
         return [MvVersion(v, max(committed[v], since), rows[v]) for v in versions]
 
     def progress_versions(self) -> list[ProgressVersion]:
-        """The committed states, first the one that all vnodes have been created with."""
+        """The committed states. The first one is the state that created all vnodes."""
         state = (
             "vnode",
             "backfill_finished",
@@ -330,7 +333,7 @@ class Follower:
         return versions
 
     def progress(self) -> Progress:
-        """The state that is committed now."""
+        """The current committed state."""
         return self.progress_versions()[-1].progress
 
     def planned(self) -> dict[str, Any] | None:
@@ -345,9 +348,9 @@ class Follower:
         shared, committed = set(), dict[str, Any]()
         for vnode, finished, row_count, epoch, version, dirty, last, *key in rows.elements():
             if vnode in positions:
-                raise Inexact(f"vnode {vnode} stands twice in the progress of {self.name}")
+                raise Inexact(f"vnode {vnode} appears twice in the progress of {self.name}")
             if len({part is None for part in key}) > 1:
-                raise Inexact(f"vnode {vnode} is at {key}, NULL in part")
+                raise Inexact(f"vnode {vnode} is at {key}, of which only a part is NULL")
             pk = None if key[0] is None else tuple(key)
             positions[vnode] = Position(pk, finished)
             row_counts[vnode] = row_count
@@ -373,7 +376,7 @@ class Follower:
         )  # fmt: skip
 
     def check(self) -> Checked:
-        """Every version of the MV against both oracles; raises `Inexact`."""
+        """Compare every version of the MV with both oracles; raises `Inexact`."""
         columns = self.project.lake.columns(self.table)
         if columns != self.written.columns:
             raise Inexact(f"{self.name} has columns {columns}, its query {self.written.columns}")
@@ -392,7 +395,10 @@ class Follower:
         return checked
 
     def _check_all_columns(self, wide: Query, progress: Sequence[ProgressVersion]) -> None:
-        """The rows up to the second position, from the first state on that has one."""
+        """Check all columns of the rows up to the second position.
+
+        The check begins with the first state that has a second position.
+        """
         begun = [n for n, p in enumerate(progress) if p.progress.filled and not p.progress.dirty]
         if not begun:
             raise Inexact("its new column was never filled")
@@ -402,12 +408,13 @@ class Follower:
         check_every_version(definition, versions, states, definition.covered)
 
     def _check_against_risingwave(self, progress: Sequence[ProgressVersion]) -> None:
-        """RisingWave's form over the same positions must reach the definition at every barrier.
+        """RisingWave's form over the same positions must equal the definition at every barrier.
 
-        `check_every_version` has shown that the MV is at that prefix when the epoch is committed.
-        The first barrier after a start reads its range one version earlier than it must, so that
-        it too has changes to mark. A re-anchored or rescaled state has no such form: it starts from
-        there.
+        `check_every_version` has shown that the MV equals the definition at each commit. RisingWave
+        reads the range of a barrier at the previous version. The first barrier has no previous
+        version; its range is read one version earlier, so that this barrier also has changes to
+        mark. RisingWave has no re-anchor and no rescale. After one, its form continues with the
+        rows of the definition.
         """
         form = RisingWave(self.query, self.upstream.schema.key_of, self.upstream.hash_of)
         for old, new in itertools.pairwise(progress):
@@ -444,7 +451,7 @@ class Follower:
         }
 
     def check_complete(self) -> None:
-        """Every vnode has finished, and the MV is Q of all that the upstream holds now."""
+        """Raise unless every vnode has finished and the MV is Q of the current upstream."""
         state = self.progress()
         if not state.finished:
             raise Inexact(f"{self.name} has not finished at epoch {state.epoch}")
@@ -459,13 +466,13 @@ class Follower:
 
 
 def _is_descending(committed: Mapping[str, Any]) -> bool:
-    """Whether the positions of a state go down, by the committed plan."""
+    """True if the backfill is descending, according to the committed plan."""
     (order,) = {column.get("order", "ascending") for column in committed["key"]}
     return bool(order == "descending")
 
 
 def _filled_of(committed: Mapping[str, Any], dirty: bool) -> Position | None:
-    """The second position in a committed plan; of a key of whole numbers."""
+    """The second position in a committed plan, if the key consists of whole numbers."""
     fills = [column["name"] for column in committed.get("fills", [])]
     if not fills or (committed.get("last_fill") and not dirty):
         return None
@@ -481,7 +488,7 @@ def row(schema: Schema, *values: Any) -> Row:
 
 
 def _from_adoption(versions: Sequence[MvVersion], created: ProgressVersion) -> list[MvVersion]:
-    """The versions since the state was created, and the one that it was created for."""
+    """The MV's versions since its state was created, and the version at that moment."""
     later = [version for version in versions if version.at > created.at]
     [found] = [version for version in versions if version.at <= created.at][-1:]
     return [replace(found, at=created.at), *later]

@@ -1,8 +1,7 @@
-"""Random histories: an upstream that changes, models that follow it, barriers and faults between.
+"""Random histories: commits of an upstream, and runs of its models with faults between them.
 
-A history is plain data. Steps say what kind of thing happens and how much of it; which rows it
-happens to follows from the step's own seed, so that hypothesis can leave steps out and the rest
-still makes sense.
+A history is plain data. A step has a kind and a size. The step's own seed chooses the rows. So
+hypothesis can leave out steps, and the other steps keep their meaning.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ LAYOUTS = ("plain", "partitioned", "clustered")
 
 @dataclass(frozen=True)
 class Model:
-    """A model of the history; its rate limit and the like are chosen again for each run.
+    """A model of the history. Each run chooses its rate limit and some other options.
 
-    In some runs its config says the other order: only those that build it obey that.
+    In some runs the config has the opposite order. Only a run that builds the MV uses it.
     """
 
     mode: str
@@ -50,7 +49,7 @@ class Commit:
 
 @dataclass(frozen=True)
 class Run:
-    """One `dbt run`; a fault strikes at the statement of that number, if the run has as many."""
+    """One `dbt run`. A fault occurs at statement number `fault_at`, if there are so many."""
 
     limits: tuple[int | None, ...]
     barriers_per_run: int | str = 1
@@ -63,7 +62,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Stalled:
-    """A statement that an earlier run submitted to the MV or its state is executed once more."""
+    """An earlier run's statement on the MV or its state is executed once more."""
 
     seed: int
 
@@ -73,7 +72,7 @@ Step = Commit | Run | Stalled
 
 @dataclass(frozen=True)
 class History:
-    """All of it; `column_order` is the position of the key's columns in the table."""
+    """The whole history; `column_order` are the positions of the key's columns in the table."""
 
     key: tuple[str, ...]
     column_order: tuple[int, ...]
@@ -119,7 +118,7 @@ def _runs(draw: st.DrawFn, models: int, faulty: bool) -> Run:
 
 @st.composite
 def histories(draw: st.DrawFn, faulty: bool = True, runs: int = 4) -> History:
-    """Histories of up to `runs` runs, with commits before and between them."""
+    """Histories of up to `runs` runs, with commits before the first run and between runs."""
     key = tuple(draw(st.lists(st.sampled_from(list(KEY_TYPES)), min_size=1, max_size=3)))
     modes = draw(st.lists(st.sampled_from(MODES), min_size=1, max_size=2, unique=True))
     models = tuple(

@@ -1,5 +1,8 @@
-"""Reads Iceberg tables at any of their snapshots: their rows with Spark, their history by itself
-where it lies in files that are found by the table's name."""
+"""Reads Iceberg tables at any of their snapshots.
+
+Spark reads the rows. The history is read directly from the metadata files if the table's name leads
+to them, else by Spark.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,16 @@ from support.formats import metadata_of
 
 @dataclass
 class VersionedIceberg(VersionedTable):
-    """Each snapshot that became the current one is a version, from 1; a rollback makes one too.
+    """Versions are numbered from 1. A snapshot that becomes the current one gets the next number.
 
-    Before the first there is nothing that could be read. Numbers stay when snapshots expire.
+    A rollback also makes a version. Version 0 has nothing that could be read. A version keeps its
+    number when snapshots expire.
     """
 
     _snapshots: list[int] = field(default_factory=list)
     _numbers: dict[tuple[int, int], int] = field(default_factory=dict)
     _created: float | None = None
-    """When the table was made, once it was asked for."""
+    """The time at which the table was created; None until it is needed."""
 
     def commit_times(self) -> dict[int, float]:
         if self._created is None:
@@ -54,7 +58,7 @@ class VersionedIceberg(VersionedTable):
         return f"{self.table} version as of {self._snapshots[version - 1]}"
 
     def _history(self) -> list[tuple[int, int]]:
-        """When a snapshot became the current one, and which; the new ones get their numbers."""
+        """The times and ids of the snapshots that became current; number the new ones."""
         metadata = metadata_of(self.project.lake.directory, self.table)
         if metadata is not None:
             log = metadata.get("snapshot-log", [])
@@ -71,7 +75,7 @@ class VersionedIceberg(VersionedTable):
         return entries
 
     def _first_metadata(self) -> int:
-        """When the first metadata that is known of was written, in milliseconds."""
+        """The time of the first known metadata file, in milliseconds."""
         metadata = metadata_of(self.project.lake.directory, self.table)
         if metadata is not None:
             first = [

@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class KeyType:
-    """A Spark type with the values that tests use of it: odd ones first, then plain ones."""
+    """A Spark type with its values for tests: first the odd values, then plain ones."""
 
     sql: str
     values: tuple[Any, ...]
@@ -18,7 +18,7 @@ class KeyType:
 
 @dataclass(frozen=True)
 class Written:
-    """A value that Python has no equal of, as the SQL that makes it."""
+    """A value without an equivalent in Python, as the SQL expression that makes it."""
 
     sql: str
 

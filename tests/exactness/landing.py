@@ -1,7 +1,7 @@
-"""A change table as `land_changes` writes it, landed by the tests from the slot of their truth.
+"""A change table like that of `land_changes`, which the tests write from their own slot.
 
-It needs no dbt, so it may run beside a dbt run in the same process. What the barriers promise holds
-of any such table; `land_changes` itself has tests of its own.
+It needs no dbt, so it can run beside a dbt run in the same process. The barriers keep their
+promises with any such table. Other tests check `land_changes` itself.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ EVERY_SECONDS = 0.5
 
 @dataclass
 class Landing:
-    """Lands what the truth knows of one table of PostgreSQL.
+    """Lands the changes of one PostgreSQL table that the truth knows.
 
-    :param sql: executes a statement of Spark's
-    :param table: the change table, in SQL; it is made by the first landing
+    :param sql: executes a statement in Spark
+    :param table: the change table, in SQL; the first landing creates it
     """
 
     sql: Callable[[str], Any]
@@ -48,12 +48,12 @@ class Landing:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     own_columns: ClassVar[Mapping[str, str]] = COLUMNS
-    """Of the change table, beside those of the upstream, with their types."""
+    """The further columns of the change table, beside the upstream's columns, with their types."""
     options: ClassVar[Mapping[str, Any]] = {}
-    """What `change_feed` says of it."""
+    """The options of `change_feed` that describe the change table."""
 
     def land(self) -> None:
-        """In one commit, with a watermark."""
+        """Land the new changes and a watermark in one commit."""
         with self._lock:
             until = self.truth.read()
             if not self.landed:
@@ -70,7 +70,7 @@ class Landing:
 
     @contextmanager
     def all_the_while(self) -> Iterator[None]:
-        """Again and again in a thread of its own, until the block ends."""
+        """Land repeatedly in a separate thread until the block ends."""
         done = threading.Event()
         failed: list[BaseException] = []
 
@@ -100,7 +100,7 @@ class Landing:
         self.sql(f"create table {self.table} ({columns}) using {self.file_format}")
 
     def events(self, transaction: Transaction) -> Iterator[Mapping[str, Any]]:
-        """An update that changes the key is a delete of the old one and an insert."""
+        """The events of a transaction. An update of the key is a delete and an insert."""
         place = {LSN: transaction.position, XID: transaction.xid}
         for number, event in enumerate(transaction.events):
             if event is None:
@@ -119,14 +119,17 @@ class Landing:
         return event
 
     def _select(self, rows: Sequence[Mapping[str, Any]]) -> str:
-        """As one literal: Spark takes a minute for a `values` clause of some thousand rows."""
+        """A SELECT of the rows from one literal.
+
+        Spark needs a minute for a `values` clause with some thousand rows.
+        """
         columns = ", ".join(f"{name}: {kind}" for name, kind in self._columns.items())
         told = literal(json.dumps([self.written(row) for row in rows]), "string")
         return f"select inline(from_json({told}, 'array<struct<{columns}>>'))"
 
 
 class DeclaredLanding(Landing):
-    """The same events in a table with columns of the user's own."""
+    """Lands the same events in a change table whose columns the user has declared."""
 
     own_columns: ClassVar[Mapping[str, str]] = {
         "verb": "string",
@@ -146,6 +149,6 @@ class DeclaredLanding(Landing):
         verbs = {"i": "INSERT", "u": "UPDATE", "d": "GONE"}
         verbs |= {"t": "TRUNCATE", "g": "GAP", "w": "WATERMARK"}
         own = {"verb": verbs[event[OP]], "ended": event[LSN]}
-        # With its epoch, which a tool may write or leave out; the whole of it may be missing, too.
+        # A tool may write an id with or without its epoch, here with it. A truncate has no id.
         xid = event[XID] + (5 << 32) if XID in event and event[OP] != "t" else None
         return {**event, **own, "step": event.get(SEQ), "transaction": xid}

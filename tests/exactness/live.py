@@ -1,10 +1,10 @@
-"""Drives models over a table of a live PostgreSQL, to which applications write continuously.
+"""Runs models over a table of a live PostgreSQL, to which applications write continuously.
 
 scene = LiveScene(project, database, orders(3000), "orders")
 scene.write(backfill_rate_limit=500)
 with scene.writers():
-    scene.barrier()          # a dbt run; what has to be landed is landed while it waits
-scene.check()                # every version of the MV is what the truth says of its position
+    scene.barrier()          # a dbt run; changes are landed while it waits for them
+scene.check()                # every version of the MV equals the truth at its position
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WAIT = "wait for the feed"
 
 @dataclass
 class LiveTable(Upstream):
-    """A table of PostgreSQL; its versions are positions of the WAL, and it has any of them."""
+    """A PostgreSQL table. Its versions are positions of the WAL; every position is a version."""
 
     truth: Truth = field(kw_only=True)
     catalog: str = field(kw_only=True)
@@ -53,14 +53,14 @@ class LiveTable(Upstream):
 
     @property
     def rows(self) -> Rows:
-        """Those that are there now."""
+        """The current rows."""
         return self.truth.at(self.name, self.truth.read())
 
     def rows_at(self, version: int) -> Rows:
         return self.truth.at(self.name, version)
 
     def version_before(self, version: int) -> int:
-        """Before the last transactions that it has."""
+        """The position before the last transaction that this version has."""
         positions = [t.position for t in self.truth.transactions(self.name)]
         earlier = [position for position in positions if position <= version]
         return earlier[-2] if len(earlier) > 1 else 0
@@ -73,7 +73,7 @@ class LiveTable(Upstream):
 
 
 class _Positions(VersionedTable):
-    """Only the number of a version is asked of it: rows come from the truth."""
+    """Only returns the number of a version. The rows come from the truth."""
 
     def number_of(self, recorded: str) -> int:
         return int(recorded)
@@ -90,7 +90,7 @@ class _Positions(VersionedTable):
 
 @dataclass
 class LiveScene:
-    """A table, what writes to it, its slot and change table, and an MV on it."""
+    """A PostgreSQL table with its writers, its slot and its change table, and an MV on it."""
 
     project: Project
     database: Database
@@ -99,13 +99,13 @@ class LiveScene:
     rows: int = 2000
     seed: str = "live"
     by_hand: bool = True
-    """Whether the tests land the changes, not `land_changes`; see `landing.py`."""
+    """Whether the tests land the changes (see `landing.py`), and not `land_changes`."""
     landing_by_hand: Callable[..., Landing] = Landing
     catalog: str = CATALOG
-    """Of Spark: one for each database, and for each of its users."""
+    """The Spark catalog. Each database, and each of its users, needs a separate one."""
     user: str = USER
     password: str = ""
-    """What Spark logs in with; the server takes any."""
+    """The password that Spark sends. The server accepts any password."""
     vnode_count: int = 4
     mv: Follower = field(init=False)
 
@@ -157,11 +157,11 @@ class LiveScene:
 
     @property
     def changes(self) -> str:
-        """The change table's name, and the slot's."""
+        """The name of the change table and of the slot."""
         return f"{self.name}_changes"
 
     def write(self, **config: Any) -> None:
-        """The model, with this configuration on top."""
+        """Write the model; `config` overrides its default options."""
         self.mv.write(**{"change_feed": self.feed(), **config})
 
     def feed(self, wait_seconds: int = 0) -> dict[str, Any]:
@@ -197,8 +197,10 @@ class LiveScene:
             self.project.dbt(*self.landing)
 
     def wrong_events(self) -> list[Any]:
-        """What the change table has of the transactions since it began and the truth has not, or
-        the other way about: key by key, in their order."""
+        """The first differences between the events of the change table and those of the truth.
+
+        Both are compared in their order, over the transactions since the change table began.
+        """
         self.upstream.truth.read()
         table, key = self.project.table(self.changes), ", ".join(self.upstream.schema.key)
         told = self.project.sql(f"select _lsn, _op, {key} from {table} order by _lsn, _seq")
@@ -213,11 +215,14 @@ class LiveScene:
         return [pair for pair in zip_longest(events, wanted) if pair[0] != pair[1]][:3]
 
     def barrier(self, *arguments: str) -> RunResult:
-        """A run, to its end: what its rows may show is landed while it waits, or before the next
-        run, which goes on from there."""
+        """Run one barrier to its end.
+
+        A barrier needs the changes that its rows may already contain. They are landed while the run
+        waits for them, or after it has given up waiting; then a second run continues.
+        """
         if self.rng.random() < 0.3:
             result = self.run(*arguments)
-            # What they ask for is done, or is gone on with: to ask again would start it again.
+            # The second run gets no arguments: `--full-refresh` would start a second time.
             if arguments and "WAITS" not in result.message(self.mv.name):
                 return result
             self.land()
@@ -236,7 +241,7 @@ class LiveScene:
         return self.project.dbt("run", "--select", self.mv.name, *arguments)
 
     def catch_up(self) -> None:
-        """Nothing writes any more: all of it is landed and shown."""
+        """After the last write: land all changes and run until the MV shows them."""
         for _ in range(3):
             self.land()
             self.run()
@@ -245,7 +250,7 @@ class LiveScene:
         return self.mv.check()
 
     def end(self) -> None:
-        """Whatever keeps WAL is dropped."""
+        """Drop both slots, because they keep WAL."""
         self.upstream.truth.end()
         self.database.sql(
             "select pg_drop_replication_slot(slot_name) from pg_replication_slots"

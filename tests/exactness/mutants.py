@@ -1,4 +1,4 @@
-"""The package with other words in its macros: what the tests must then find wrong."""
+"""Copies of the package with changed macros, in which the tests must find an error."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pathlib import Path
 from support.project import REPOSITORY
 
 Replacement = tuple[str, str, str]
-"""File under `macros/`, text that is in it exactly once, what replaces it."""
+"""A file under `macros/`, a text that occurs in it exactly once, and the new text."""
 
 
 def mutated(directory: Path, replacements: Sequence[Replacement]) -> Path:
-    """The package with these replacements, where dbt finds packages."""
+    """Write the package with these replacements into a directory of dbt packages."""
     package = directory / "dbt_backfill"
     shutil.copytree(REPOSITORY / "macros", package / "macros")
     shutil.copy(REPOSITORY / "dbt_project.yml", package)
     for path, text, instead in replacements:
         file = package / "macros" / path
         found = file.read_text()
-        assert found.count(text) == 1, f"{path} has {text!r} {found.count(text)} times"
+        assert found.count(text) == 1, f"{path} contains {text!r} {found.count(text)} times"
         file.write_text(found.replace(text, instead))
     return directory

@@ -1,17 +1,19 @@
-"""What the MV must hold, written from the definition and from nothing else.
+"""The rows that the MV must hold, computed only from the definition.
 
     MV = Q(upstream @ S where pk <= current_pos), per vnode, for one upstream version S
 
-(where the backfill is descending, pk >= current_pos)
+(pk >= current_pos if the backfill is descending)
 
-at every version of the MV. With k the committed epoch, P_k its positions and S_k its upstream
-version, the MV goes through the prefixes (S_k, P_k), (S_k+1, P_k), (S_k+1, P_k+1), in this order,
-and is at the last of them when epoch k+1 is committed. Nothing here knows how a barrier is carried
-out: rows are Python dicts, Q is a Python function, positions are what the progress table says.
+This holds at every version of the MV. Let k be the committed epoch, P_k its positions and S_k its
+upstream version. Then the MV goes through the prefixes (S_k, P_k), (S_k+1, P_k), (S_k+1, P_k+1), in
+this order. When epoch k+1 is committed, the MV is at the last of them. Nothing here knows how a
+barrier is executed: rows are Python dicts, Q is a Python function, and positions are read from the
+progress table.
 
-In a sweep this holds of the rows up to the positions; above them are earlier rows. While columns
-are being filled it holds of the previous columns, and of all of them up to the second position:
-for these the fill is a sweep, see `Progress.of_all_columns`.
+In a sweep the definition holds for the rows up to the positions. Above them the MV has rows of an
+older version. While columns are being filled, the definition holds for the previous columns in all
+rows, and for all columns in the rows up to the second position. For all columns the fill is checked
+like a sweep, see `Progress.of_all_columns`.
 """
 
 from __future__ import annotations
@@ -31,14 +33,14 @@ MvRows = Counter[MvRow]
 
 @dataclass(frozen=True)
 class Change:
-    """One row of the upstream that a commit changed: old row, new row, None where there is none."""
+    """A change of one row of the upstream. The old or the new row is None if it does not exist."""
 
     old: Row | None
     new: Row | None
 
 
 class Inexact(AssertionError):
-    """The MV held something else than the definition allows."""
+    """The MV had rows that the definition does not allow."""
 
 
 def comparable(key: Key) -> Key:
@@ -50,7 +52,7 @@ def comparable(key: Key) -> Key:
 class Position:
     """How far one vnode has been scanned: up to and including `pk`, or to the end.
 
-    Descending it is scanned from the last key down to and including `pk`.
+    In a descending backfill it has been scanned from the last key down to and including `pk`.
     """
 
     pk: Key | None = None
@@ -63,12 +65,12 @@ class Position:
         return self.pk is not None and self._is_in_order(key, self.pk)
 
     def _is_in_order(self, key: Key, other: Key) -> bool:
-        """Whether the first of them is not scanned later."""
+        """True if `key` is not scanned later than `other`."""
         first, second = (other, key) if self.descending else (key, other)
         return comparable(first) <= comparable(second)
 
     def is_behind(self, other: Position) -> bool:
-        """Whether `other` is further on, or the same."""
+        """True if `other` is further in the scan, or equal."""
         if other.finished or self == other:
             return True
         if self.finished or other.pk is None:
@@ -77,7 +79,10 @@ class Position:
 
 
 Positions = Mapping[int, Position]
-"""Those of all vnodes, from 0 on. The vnode of a key is its hash modulo their number."""
+"""The positions of all vnodes, numbered from 0.
+
+The vnode of a key is the hash of the key modulo the number of vnodes.
+"""
 Covered = Callable[[MvRows, Positions], MvRows]
 
 
@@ -91,19 +96,19 @@ class Progress:
     row_counts: Mapping[int, int]
     dirty: bool = False
     sweeping: bool = False
-    """Whether the MV may have earlier rows above the positions."""
+    """Whether the MV may have rows of an older version above the positions."""
     swept_anew: bool = False
-    """Whether the barrier that was committed last has begun a sweep."""
+    """Whether the last committed barrier has begun a sweep."""
     swapped: bool = False
-    """Whether the last barrier has put a next generation in place, which counts its own rows."""
+    """Whether the last barrier has replaced the MV by a next generation, with its own counts."""
     rescaled: bool = False
-    """Whether the last barrier has given it another number of vnodes."""
+    """Whether the last barrier has changed the number of vnodes."""
     filled: Position | None = None
-    """The second position, None while no columns are being filled."""
+    """The second position; None if no columns are being filled."""
 
     @property
     def of_all_columns(self) -> Progress:
-        """What it says of an MV whose new columns are among those that are looked at."""
+        """The state by which all columns, also the new ones, are checked."""
         if self.filled is None:
             return self
         return replace(self, positions=dict.fromkeys(self.positions, self.filled), sweeping=True)
@@ -119,7 +124,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class ProgressVersion:
-    """A version of the progress table, `at` in any clock that the MV's versions share."""
+    """A version of the progress table. The times `at` use the same clock as the MV's versions."""
 
     at: Any
     progress: Progress
@@ -127,7 +132,7 @@ class ProgressVersion:
 
 @dataclass(frozen=True)
 class MvVersion:
-    """A version of the MV: its number, when it was committed, what `version as of` returns."""
+    """A version of the MV: its number, its commit time and its rows."""
 
     version: int
     at: Any
@@ -136,7 +141,7 @@ class MvVersion:
 
 @dataclass(frozen=True)
 class Query:
-    """Q as the model's SQL and as a Python function: None is a row that the filter drops."""
+    """Q as SQL and as a Python function, which returns None for a row that the filter drops."""
 
     sql: str
     columns: tuple[str, ...]
@@ -145,7 +150,7 @@ class Query:
 
 
 class Prefixes(Protocol):
-    """What the MV must hold for an upstream version and positions."""
+    """The rows that the MV must hold for an upstream version and positions."""
 
     def prefix(self, version: int | None, positions: Positions) -> MvRows: ...
 
@@ -195,7 +200,7 @@ class Definition:
 
 @dataclass(frozen=True)
 class Checked:
-    """What a check has looked at: so that a test can check that it looked at something."""
+    """The counts of what a check has read. A test can assert that they are not zero."""
 
     mv_versions: int
     barriers: int
@@ -219,12 +224,12 @@ def check_every_version(
 ) -> Checked:
     """Raises `Inexact` unless every version of the MV is an allowed prefix, in order, on time.
 
-    `progress` holds the committed states in order, the first of them the one the MV was created
-    with. Between two commits of the progress the MV moves through the three prefixes of the
-    barrier that the second one commits, never back; when it is committed the MV is at the last.
-    A dirty state promises nothing until the barrier after it is committed.
+    `progress` holds the committed states in order. The first one is the state with which the MV was
+    created. Between two commits of the progress table the MV moves forward through the three
+    prefixes of the barrier that the second commit ends. At this commit the MV is at the last
+    prefix. A dirty state promises nothing until the next barrier is committed.
 
-    :param covered: the rows of an MV up to these positions, where there may be sweeps
+    :param covered: returns the rows of an MV up to positions; needed if there may be sweeps
     """
     if not mv or not progress:
         raise Inexact(f"nothing to check: {len(mv)} MV versions, {len(progress)} progress states")
@@ -239,13 +244,13 @@ def check_every_version(
 
 @dataclass(frozen=True)
 class Stage:
-    """A prefix that a barrier passes."""
+    """A prefix through which a barrier moves the MV."""
 
     name: str
     version: int | None
     positions: Positions
     is_swept: bool
-    """Whether there may be other rows above the positions."""
+    """Whether the MV may have other rows above the positions."""
 
 
 def _check_one_epoch(
@@ -285,8 +290,8 @@ def _check_one_epoch(
         later = [n for n, difference in differences.items() if difference is None]
         if not later:
             raise Inexact(
-                f"MV version {version.version} (after epoch {state.epoch}) is no allowed prefix "
-                f"from ({wanted[stage][0].name}) on; against ("
+                f"MV version {version.version} (after epoch {state.epoch}) "
+                f"is not an allowed prefix from ({wanted[stage][0].name}) on; against ("
                 + "; against (".join(
                     f"{wanted[n][0].name}): {difference}" for n, difference in differences.items()
                 )
@@ -305,9 +310,12 @@ def _check_one_epoch(
 def check_progress(definition: Definition, progress: Sequence[Progress]) -> None:
     """Raises `Inexact` unless epochs, positions and counts move as the definition says.
 
-    Epochs are consecutive and never restart. A barrier either starts over (every vnode NotStarted,
-    no upstream version unless it begins a sweep), or rescales, or moves no position back and no
-    upstream version back, and counts exactly the upstream rows of the range it read.
+    Epochs are consecutive and never restart. A barrier does one of three things:
+
+    * It resets the state: every vnode is NotStarted. Only a sweep then has an upstream version.
+    * It rescales.
+    * It moves no position and no upstream version back, and counts exactly the upstream rows of the
+      range that it has read.
     """
     for old, new in itertools.pairwise(progress):
         where = f"from epoch {old.epoch} to {new.epoch}"
@@ -315,7 +323,7 @@ def check_progress(definition: Definition, progress: Sequence[Progress]) -> None
             raise Inexact(f"epochs are not consecutive {where}")
         if new.version is None or new.swept_anew:
             if new.started or any(new.row_counts.values()):
-                raise Inexact(f"a state that begins anew has started {where}")
+                raise Inexact(f"a state after a reset has positions or counts {where}")
             continue
         if new.dirty or old.dirty:
             continue
@@ -328,7 +336,7 @@ def check_progress(definition: Definition, progress: Sequence[Progress]) -> None
             if not position.is_behind(new.positions[vnode]):
                 raise Inexact(f"vnode {vnode}: {position} went back {where}")
         if new.swapped and not new.finished:
-            raise Inexact(f"a generation that has not finished was put in place {where}")
+            raise Inexact(f"the MV was replaced by an unfinished next generation {where}")
         if new.swapped:
             continue
         read = definition.scanned(new.version, old.positions, new.positions)
@@ -341,8 +349,11 @@ def check_progress(definition: Definition, progress: Sequence[Progress]) -> None
 
 
 def _check_rescaled(old: Progress, new: Progress, where: str) -> None:
-    """A rescale reads nothing: each key has the position that it had, or the lowest of those whose
-    vnodes came together. As many rows count as read as before, if they had the same."""
+    """Check the state after a rescale, which reads no rows.
+
+    A key has the same position as before, or the lowest position of the vnodes that were joined. If
+    the joined vnodes had the same position, the number of rows that count as read stays the same.
+    """
     if new.version != old.version:
         raise Inexact(f"a rescale read version {new.version} {where}")
     shared, larger = sorted((len(old.positions), len(new.positions)))
@@ -353,7 +364,7 @@ def _check_rescaled(old: Progress, new: Progress, where: str) -> None:
         lowest = [p for p in before if all(p.is_behind(other) for other in before)]
         after = [p for vnode, p in new.positions.items() if vnode % shared == group]
         if not all(p.is_behind(lowest[0]) and lowest[0].is_behind(p) for p in after):
-            raise Inexact(f"vnodes at {before} came to {after} {where}")
+            raise Inexact(f"vnodes at {before} were rescaled to {after} {where}")
         counted, counts = (
             sum(count for vnode, count in progress.row_counts.items() if vnode % shared == group)
             for progress in (old, new)
@@ -363,11 +374,11 @@ def _check_rescaled(old: Progress, new: Progress, where: str) -> None:
 
 
 def rows_by_key(rows: Iterable[Row], key: Sequence[str]) -> dict[Key, Row]:
-    """Rows under their keys; a key that is there twice is an error of the test itself."""
+    """A dict of the rows by their keys. A duplicate key is an error of the test itself."""
     found: dict[Key, Row] = {}
     for row in rows:
         at = tuple(row[name] for name in key)
         if at in found:
-            raise ValueError(f"key {at} is there twice")
+            raise ValueError(f"key {at} appears twice")
         found[at] = row
     return found

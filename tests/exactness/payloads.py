@@ -1,4 +1,4 @@
-"""A wide list of types for columns that are no key, with values that are easily garbled."""
+"""A wide list of types for columns outside the key, with values that are easily garbled."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAYLOAD_TYPES: dict[str, KeyType] = {
         "string",
         "X'00'",
         "X'610062'",
-        "X'61ff62'",  # no UTF-8
+        "X'61ff62'",  # not UTF-8
         "X'f09f9982e2808d'",
         "X'c3a9'",
         "X'65cc81'",
@@ -90,7 +90,7 @@ PAYLOAD_TYPES: dict[str, KeyType] = {
 
 TIMESTAMPS = _written(
     "timestamp",
-    # Where clocks go forward or back, or a day is left out, in one of the zones below.
+    # Moments at which a zone below moves its clocks forward or back, or leaves out a day.
     "timestamp'2024-03-10 06:59:59.999999Z'",
     "timestamp'2024-03-10 07:30:00Z'",
     "timestamp'2024-11-03 05:30:00Z'",
@@ -109,6 +109,6 @@ TIMESTAMPS = _written(
     "timestamp'0001-01-03 00:00:00Z'",
     "timestamp'9999-12-30 00:00:00Z'",
 )
-"""What queries in `zoned.py` compute with."""
+"""The timestamps with which the queries in `zoned.py` compute."""
 
 ZONES = ("America/New_York", "Pacific/Apia", "Asia/Kolkata", "UTC")

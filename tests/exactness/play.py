@@ -1,4 +1,4 @@
-"""Plays a history on the lake: commits and `dbt run`s, then every check that there is."""
+"""Plays a history on the lake: commits and `dbt run`s, then all checks."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from support.project import Crash, Proceed, Project, RunFailed
 from support.scripts import dying_after, is_script, writes_of
 
 BOUNDS_TOLERANCE = 1.25
-"""Bounds are found for several ranges at once; what is inserted since then makes them fuller."""
+"""Bounds are found for several ranges at once; rows that are inserted later add to a range."""
 
 
 @dataclass(frozen=True)
 class Played:
-    """What a history amounted to."""
+    """The counts of a history."""
 
     runs: int
     barriers: int
@@ -43,19 +43,19 @@ class Played:
 
 @dataclass(frozen=True)
 class Ran:
-    """When a run began and ended, and what the upstream's newest version was."""
+    """The begin and the end of a run, and the upstream's newest version at that time."""
 
     step: Run
     began: float
     ended: float
     upstream_version: int
     may_adopt: bool
-    """Whether its first barrier may be one that another run has planned."""
+    """Whether the first barrier of the run may have been planned by an earlier run."""
 
 
 @dataclass
 class Fault:
-    """Strikes once, at the statement of its number; records what is written all along."""
+    """Fails once, at statement number `at`; records every statement that writes."""
 
     project: Project
     kind: str | None
@@ -80,7 +80,7 @@ class Fault:
             proceed()
 
     def _die_inside(self, sql: str) -> None:
-        """After its first statement that writes, if it gets to one."""
+        """End a script after its first statement that writes, if it has one."""
         script = dying_after(sql, 1)
         if script is None:
             return
@@ -169,7 +169,10 @@ class Player:
             self._execute_stalled(random.Random(step.seed).choice(self.written))
 
     def _execute_stalled(self, statement: str) -> None:
-        """May fail, as a fenced statement does; the checks show if it did any harm."""
+        """Execute a statement once more. It may fail, because its fence may refuse it.
+
+        The checks show if it did any harm.
+        """
         self.stalled += 1
         self.may_adopt = True
         try:
@@ -213,7 +216,7 @@ class Player:
         return config
 
     def _complete(self) -> None:
-        """One run without limits, which also completes what a crash left undone."""
+        """One run without limits, which also completes the barrier that a crash has interrupted."""
         self._run(Run(limits=(None,) * len(self.followers), barriers_per_run="all"))
         for follower in self.followers:
             follower.check_complete()
@@ -237,11 +240,11 @@ class Player:
             budget = run.step.barriers_per_run
             made = sum(s.version is not None and not s.dirty for s in barriers[1:])
             if isinstance(budget, int) and made > budget:
-                raise Inexact(f"{follower.name}: {made} barriers where {budget} were asked for")
+                raise Inexact(f"{follower.name}: {made} barriers, but at most {budget} are allowed")
             begun = bool(before) and before[0].epoch > 0
             reset = begun and any(s.version is None and s.epoch > before[0].epoch for s in states)
             if run.step.full_refresh and begun and not (run.step.fault or reset):
-                raise Inexact(f"{follower.name}: --full-refresh reset nothing")
+                raise Inexact(f"{follower.name}: --full-refresh did not reset the MV")
             pairs = list(itertools.pairwise(barriers))
             for old, new in pairs[1:] if run.may_adopt else pairs:
                 self._check_barrier(old, new, run, follower, model, number)
@@ -255,7 +258,7 @@ class Player:
         model: Model,
         number: int,
     ) -> None:
-        """What the run's configuration promises of each barrier that the run has planned."""
+        """Check a barrier that the run has planned against the run's configuration."""
         where = f"{follower.name}, epoch {new.epoch}"
         if new.version is None:
             return
@@ -268,9 +271,9 @@ class Player:
         limit = run.step.limits[number]
         read = follower.definition.scanned(new.version, old.positions, new.positions).total()
         if limit is not None and read > limit * BOUNDS_TOLERANCE:
-            raise Inexact(f"{where}: {read} rows read where the limit is {limit}")
+            raise Inexact(f"{where}: {read} rows were read, but the limit is {limit}")
         if limit == 0 and old.positions != new.positions:
-            raise Inexact(f"{where}: positions moved though the limit is 0")
+            raise Inexact(f"{where}: positions moved, although the limit is 0")
         pinned = model.mode == "snapshot" and not old.finished
         if pinned and old.version is not None and new.version != old.version:
             raise Inexact(f"{where}: version {new.version}, but {old.version} is pinned")

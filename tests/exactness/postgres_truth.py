@@ -1,13 +1,13 @@
-"""What a table of a live PostgreSQL held at any position of its WAL, from a slot of the tests' own.
+"""The rows of a live PostgreSQL table at any position of the WAL, read from the tests' own slot.
 
-truth = Truth.begin(dsn, "truth")             # before the table is made
-...                                           # whoever writes
-truth.read()                                  # what was committed until now
-truth.at("orders", position)                  # its rows after the commits that end at or before it
+truth = Truth.begin(dsn, "truth")             # before the table is created
+...                                           # any client writes
+truth.read()                                  # read all commits until now
+truth.at("orders", position)                  # the rows after all commits up to this position
 
-Nothing of what is tested is used here: neither its slot, nor its plugin, nor the change table. The
-slot is read with `pgoutput`, the format of logical replication, whose messages are described in
-PostgreSQL's manual under "Logical Replication Message Formats". Rows are dicts, in memory.
+This module uses neither the slot nor the plugin nor the change table that the tests check. It reads
+its own slot with `pgoutput`, the format of logical replication. PostgreSQL's manual describes the
+messages under "Logical Replication Message Formats". The rows are dicts in memory.
 
 A position is the end of a commit's WAL record, as a whole number: `pg_lsn - '0/0'`.
 """
@@ -37,14 +37,17 @@ OF_TYPE: Mapping[int, Callable[[str], Any]] = {
     1114: datetime.fromisoformat,
     1700: Decimal,
 }
-"""What makes a Python value of a text, by the type's oid; all others stay text."""
+"""For the oid of a type: the function that converts a text to a Python value.
+
+Values of other types stay text.
+"""
 
 UNCHANGED = object()
-"""In a row: a value that was stored out of line and that the update did not touch."""
+"""Represents a value that is stored outside its row and that an update did not change."""
 
 
 class Tangled(AssertionError):
-    """The log contains a row that it cannot contain: the truth itself is wrong."""
+    """The log contradicts itself or is incomplete, so the truth is wrong."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class Relation:
 
 @dataclass(frozen=True)
 class Event:
-    """A row's change as the log has it: the old key, or none, and the new row, or none."""
+    """A change of a row in the log. The old key or the new row is None if it does not exist."""
 
     old: Key | None
     new: Row | None
@@ -68,7 +71,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Transaction:
-    """One that was committed, as far as it is one table's."""
+    """The events of one committed transaction in one table."""
 
     position: int
     xid: int
@@ -78,7 +81,7 @@ class Transaction:
 
 @dataclass
 class _Table:
-    """What is known of one table; `rows` and `changes` are those after `done` transactions."""
+    """One table. `rows` and `changes` are its state after the first `done` transactions."""
 
     relation: Relation
     transactions: list[Transaction] = field(default_factory=list)
@@ -88,7 +91,7 @@ class _Table:
     kept: dict[int, Rows] = field(default_factory=dict)
 
     def go_to(self, position: int) -> bool:
-        """Applies what was committed up to a position; False if it is beyond that already."""
+        """Apply all commits up to a position; False if later commits are already applied."""
         if self.done and self.transactions[self.done - 1].position > position:
             return False
         for transaction in self.transactions[self.done :]:
@@ -106,17 +109,17 @@ class Truth:
     dsn: str
     slot: str
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The keys of tables whose replica identity is another, such as FULL."""
+    """The key columns of tables whose replica identity is not their key, for example FULL."""
     read_to: int = 0
-    """All commits that end up to here are known."""
+    """All commits that end at or before this position are known."""
     _tables: dict[str, _Table] = field(default_factory=dict)
     _relations: dict[int, Relation] = field(default_factory=dict)
     _last: int = 0
-    """The last commit that is known."""
+    """The position of the last known commit."""
 
     @classmethod
     def begin(cls, dsn: str, slot: str = "truth") -> Truth:
-        """From now on; tables that are there already must be empty."""
+        """Record all commits from now on. Tables that already exist must be empty."""
         with psycopg.connect(dsn, autocommit=True) as connection:
             if not connection.execute(
                 "select 1 from pg_publication where pubname = %s", (PUBLICATION,)
@@ -126,22 +129,22 @@ class Truth:
         return cls(dsn, slot)
 
     def end(self) -> None:
-        """Drops the slot, for which PostgreSQL would keep its WAL."""
+        """Drop the slot; PostgreSQL would keep all WAL for it."""
         with psycopg.connect(self.dsn, autocommit=True) as connection:
             connection.execute("select pg_drop_replication_slot(%s)", (self.slot,))
 
     def read(self) -> int:
-        """Finds out what was committed until now; returns up to where all is known."""
+        """Read all commits until now; return the position up to which all commits are known."""
         with psycopg.connect(self.dsn, autocommit=True) as connection:
-            # At the border of a page of the WAL the next record begins behind the page's header,
-            # where nobody who waits for all that was written gets until something is. Its commit
-            # must not wait for a standby, as those of the writers may.
+            # At the border of a page of the WAL, the insert position is behind the page's header,
+            # and the flushed WAL does not reach it until a further record is written. The message
+            # is such a record. Its commit must not wait for a standby, unlike a writer's commit.
             connection.execute("set synchronous_commit = local")
             connection.execute(
                 "select pg_logical_emit_message(true, 'truth', '') "
                 "where pg_current_wal_insert_lsn() > pg_current_wal_flush_lsn()"
             )
-            # Before the slot is read: what ends up to here is flushed and will be sent.
+            # Read this position before the slot: the slot sends every commit that is flushed now.
             until = _one(connection, "select (pg_current_wal_flush_lsn() - '0/0')::bigint")
             messages = connection.execute(
                 "select data from pg_logical_slot_get_binary_changes("
@@ -168,7 +171,7 @@ class Truth:
         return self.read_to
 
     def insert_position(self) -> int:
-        """Where the next record will begin: no earlier commit ends later."""
+        """The position at which the next record begins; all earlier commits end before it."""
         with psycopg.connect(self.dsn, autocommit=True) as connection:
             return _one(connection, "select (pg_current_wal_insert_lsn() - '0/0')::bigint")
 
@@ -188,7 +191,7 @@ class Truth:
         return known.kept[position]
 
     def changes(self, table: str, since: int, until: int) -> list[Change]:
-        """What was changed in (since, until], row by row, in order."""
+        """The changes of rows in (since, until], in order."""
         self._know(until)
         if (known := self._tables.get(table)) is None:
             return []
@@ -196,7 +199,7 @@ class Truth:
         return [change for at, change in known.changes if since < at <= until]
 
     def keys_of(self, table: str) -> set[Key]:
-        """All keys that there have been."""
+        """All keys that the table has ever had."""
         key_of = self._tables[table].relation.key_of
         events = (e for t in self.transactions(table) for e in t.events if e is not None)
         return {key_of(event.new) for event in events if event.new is not None}
@@ -206,11 +209,11 @@ class Truth:
 
     def _know(self, position: int) -> None:
         if position > self.read_to and position > self.read():
-            # What was written but not flushed yet is sent once it is.
-            raise Tangled(f"{position} is beyond what is known, {self.read_to}")
+            # The slot sends a record only after it is flushed.
+            raise Tangled(f"{position} is beyond the last known position {self.read_to}")
 
     def _keep(self, position: int, xid: int, events: Mapping[str, list[Event | None]]) -> None:
-        if position <= self._last:  # a slot may go back when its server dies
+        if position <= self._last:  # after a crash the slot may send a commit again
             return
         self._last = position
         for name, of_table in events.items():
@@ -237,7 +240,7 @@ def apply(
     relation: Relation,
     changes: list[tuple[int, Change]],
 ) -> None:
-    """Changes the rows by a transaction, and records each change."""
+    """Apply a transaction to the rows and record each change."""
 
     def note(old: Row | None, new: Row | None) -> None:
         changes.append((transaction.position, Change(old, new)))
@@ -263,7 +266,7 @@ def apply(
 
 
 def _completed(new: Row, old: Row | None) -> Row:
-    """The row with the old values that the log does not repeat."""
+    """The row with its unchanged values, which the log does not repeat."""
     if UNCHANGED not in new.values():
         return new
     assert old is not None
@@ -271,7 +274,7 @@ def _completed(new: Row, old: Row | None) -> Row:
 
 
 class Message:
-    """One message of pgoutput, read from its front."""
+    """One message of pgoutput, which is read from its beginning."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -294,14 +297,14 @@ class Message:
 
     def begin(self) -> int:
         """The transaction's id."""
-        self.number("Q")  # where its commit begins
-        self.number("Q")  # when it was committed
+        self.number("Q")  # the position of its commit record
+        self.number("Q")  # the commit time
         return self.number("I")
 
     def commit(self) -> int:
-        """Where it ends."""
+        """The position at which the commit ends."""
         self.number("B")
-        self.number("Q")  # where it begins
+        self.number("Q")  # the position at which it begins
         return self.number("Q")
 
     def relation(self) -> tuple[int, Relation]:

@@ -1,8 +1,8 @@
-"""The barrier protocol as a program: what each statement of a run does to what is committed.
+"""The barrier protocol as a program: the effect of each statement of a run on the tables.
 
-What a run sends, and what each statement does, follows from nothing else than this file, so
-that random interleavings of several runs can be played with it alone (`test_protocol.py`) and with
-real runs at once (`test_interleavings.py`). See docs/barrier.md.
+This file alone decides what a run sends and what each statement does. So random interleavings of
+several runs can be played with this model alone (`test_protocol.py`), or with the model and real
+runs side by side (`test_interleavings.py`). See docs/barrier.md.
 
 All state is one table, and each of its transitions is one statement with a guard on its own rows:
 
@@ -11,8 +11,8 @@ All state is one table, and each of its transitions is one statement with a guar
     commit    where epoch = k and plan_id = p and plan_kind = kind
 
 A statement on the MV has three moments: its base (the version of the MV that it commits against),
-its fence (the state that it sees), and its commit, which fails if a commit since its base has
-touched a key that it reads. A script has a moment for each of its statements.
+its fence (the state that it sees), and its commit. The commit fails if a commit since the base has
+touched a key that the statement reads. A script has a moment for each of its statements.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Any
 
 Rows = Mapping[int, Any]
 NOT_STARTED, FINISHED = -math.inf, math.inf
-"""Positions beside those that are keys."""
+"""The two positions that are not keys."""
 REPLACING = ("reset", "swap")
 """The kinds after which the MV is a new table."""
 
@@ -54,24 +54,24 @@ PROTECTIONS = (
     "a replacement that came late is found",
     "a rescale removes what is read again",
 )
-"""What a world can be made without."""
+"""The protections that can be removed from a `World`."""
 
 
 class Stopped(Exception):
-    """A statement, and the run that sent it, finds that another one went on."""
+    """A statement finds that another run has continued; its own run ends."""
 
 
 class Conflict(Stopped):
-    """A commit since the base has touched what the statement reads."""
+    """A commit since the base has touched a key that the statement reads."""
 
 
 class Stuck(Exception):
-    """A run refuses the MV, as every later one will."""
+    """A run refuses the MV, and every later run will refuse it."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is stored of a barrier. An abandoned plan has the id of what it was."""
+    """The stored plan of a barrier. A plan keeps its id when it is abandoned."""
 
     id: int
     epoch: int
@@ -80,20 +80,22 @@ class Plan:
     low: float = NOT_STARTED
     high: float = NOT_STARTED
     touched: tuple[float, ...] | None = None
-    """Of a limited re-anchor: the ends of the ranges that given-up plans could write to."""
+    """For a re-anchor of only these ranges: their ends. Given-up plans could write to them."""
     at_once: bool = False
     wide: bool = False
     """Whether its query returns the new column."""
     fill_low: float | None = None
     fill_high: float | None = None
-    """Where a fill is before and after it; None where it is no part of one."""
+    """The second position before and after the barrier; None if no columns are being filled."""
     generation: bool = False
-    """Whether it puts a next generation in place, which holds this version; `kind` says no more so
-    once it was given up."""
+    """Whether the plan replaces the MV by a next generation, which holds this version.
+
+    `kind` does not show this after the plan was given up.
+    """
 
     @property
     def range(self) -> tuple[float, float]:
-        """What it reads again."""
+        """The range that the barrier reads."""
         if self.kind == "fill" and self.fill_low is not None and self.fill_high is not None:
             return self.fill_low, self.fill_high
         return self.low, self.high
@@ -101,7 +103,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class GivenUp:
-    """The plans that were given up since the last executed barrier, and its version."""
+    """The plans given up since the last executed barrier, and the version of that barrier."""
 
     since: int | None
     plans: tuple[Plan, ...]
@@ -121,21 +123,24 @@ class State:
     root: int = 0
     begun_anew: bool = False
     sweeping: bool = False
-    """Whether the MV has earlier rows above the position."""
+    """Whether the MV has rows of an older version above the position."""
     wide: bool = False
     """Whether the committed query returns the new column."""
     filled: float = FINISHED
-    """The second position, up to which the new column holds; FINISHED while nothing is filled."""
+    """The second position: up to it the new column is right. FINISHED if no column is filled."""
     plan: Plan | None = None
 
     def stands(self, plan: Plan) -> bool:
-        """Whether this is the plan of the next epoch, given up or not."""
+        """True if this is the plan of the next epoch, even if it was given up."""
         return self.epoch == plan.epoch - 1 and self.plan is not None and self.plan.id == plan.id
 
 
 @dataclass(frozen=True)
 class Log:
-    """What a run has read of the upstream: its version, and from which on the feed is whole."""
+    """What a run has read about the upstream: its newest version, and the start of the feed.
+
+    The feed has all changes after the version `feed_from`.
+    """
 
     newest: int
     feed_from: int
@@ -143,29 +148,32 @@ class Log:
 
 @dataclass(frozen=True)
 class Wide:
-    """A row of an MV that has the new column: what the old query shows, and that column."""
+    """A row of an MV that has the new column: the row of the old query, and the new value."""
 
     row: Any
     new: Any = None
 
 
 def narrow(row: Any) -> Any:
-    """What the old columns show."""
+    """The old columns of a row."""
     return row.row if isinstance(row, Wide) else row
 
 
 @dataclass
 class Mv:
-    """The rows, and which keys each version has touched: None where none may be merged over it."""
+    """The rows of the MV, and the keys that each version has touched.
+
+    None instead of keys: this version conflicts with every merge that began before it.
+    """
 
     wide: bool = False
-    """Whether it has the new column."""
+    """Whether the MV has the new column."""
     rows: Counter[tuple[int, Any]] = field(default_factory=Counter)
     commits: list[frozenset[int] | None] = field(default_factory=list)
     root: int = 0
-    """The version that reset it."""
+    """The version that reset the MV."""
     root_plan: int = 0
-    """The id of the plan that did."""
+    """The id of the plan that reset the MV."""
 
     @property
     def snapshot(self) -> int:
@@ -199,27 +207,27 @@ class Mv:
         self.root = self.snapshot
 
     def stop(self) -> None:
-        """Whatever began before it conflicts with it."""
+        """Commit a version that conflicts with every statement that began before it."""
         self.commits.append(None)
 
 
 Moments = Generator[None, None, Any]
-"""A statement while it is executed: it pauses between its moments, and returns its result."""
+"""A statement during its execution. It pauses between its moments, and returns its result."""
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement, by its comment in SQL; each execution is a new generator."""
+    """A statement, named by its comment in SQL. Each execution is a new generator."""
 
     step: str
     execute: Callable[[], Moments]
     plan: Plan | None = None
-    """That of a fenced statement."""
+    """The plan of a fenced statement."""
 
 
 @dataclass
 class World:
-    """What the tables hold. `without` are protections that are taken out."""
+    """The content of the tables. The protections in `without` are removed."""
 
     file_format: str
     upstream: list[Rows]
@@ -228,11 +236,11 @@ class World:
     """The query: None for a row that it drops."""
     without: frozenset[str] = frozenset()
     draw_range: Callable[[Plan], tuple[float, bool]] = lambda plan: (FINISHED, False)
-    """Where a new range ends, and whether changes and range are merged at once."""
+    """Returns the end of a new range, and whether one MERGE writes changes and range."""
     feed_from: int = 0
     mv: Mv = field(default_factory=Mv)
     emptied: bool = False
-    """Whether an Iceberg reset came late, and no reset was committed since."""
+    """Whether a late reset has emptied an Iceberg MV, and no later reset was committed."""
     executed: dict[int, tuple[int, str]] = field(default_factory=dict)
     """The id and the kind of the plan that each epoch was committed with."""
     wrong: str | None = None
@@ -257,7 +265,7 @@ class World:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the MV is a prefix that the committed state and its plan allow."""
+        """True if the MV is a prefix that the committed state and its plan allow."""
         state, plan = self.state, self.state.plan
         if state.dirty or self.emptied or (plan and plan.kind in ("reset", "abandon")):
             return True  # promised again by the next commit
@@ -273,7 +281,8 @@ class World:
         return any(self._is_prefix(version, at, filled) for version, at in allowed)
 
     def _is_prefix(self, version: int | None, position: float, filled: float) -> bool:
-        """Whether the old columns are that of this prefix, and the new one is up to `filled`."""
+        """True if the MV's old columns equal this prefix, and the new column is right up to
+        `filled`."""
         shown = self.shown(position)
         old = Counter[tuple[int, Any]]()
         for (key, row), count in shown.items():
@@ -284,20 +293,23 @@ class World:
         return old == self.prefix(version, position) and is_filled
 
     def complete(self, plan: Plan) -> Counter[tuple[int, Any]]:
-        """What a next generation that has finished holds."""
+        """The rows of a finished next generation."""
         rows = self.prefix(plan.version, FINISHED)
         return Counter(
             {(key, Wide(row, row) if plan.wide else row): n for (key, row), n in rows.items()}
         )
 
     def shown(self, position: float) -> Counter[tuple[int, Any]]:
-        """The rows that the MV promises, at this position: in a sweep those up to it."""
+        """The rows that the MV promises at this position. In a sweep: only the rows up to it."""
         if not self.state.sweeping:
             return self.mv.rows
         return Counter({row: n for row, n in self.mv.rows.items() if row[0] <= position})
 
     def changed_keys(self, since: int, to: int) -> set[int]:
-        """The keys that the feed names: row lineage compares snapshots, the others have all."""
+        """The keys that the feed lists.
+
+        Row lineage compares two snapshots. Other feeds list the changes of every version.
+        """
         if self.is_iceberg:
             versions = [self.upstream[since], self.upstream[to]]
             rewritten = self._rewritten_keys(since, to) & versions[1].keys()
@@ -319,11 +331,11 @@ class World:
 
 
 Flow = Generator[Statement, Any, Any]
-"""The statements of an invocation: it is sent the result of each, or what it was stopped by."""
+"""The statements of an invocation. The generator receives each result, or the exception."""
 
 
 class Run:
-    """A dbt invocation: it waits before its `next` statement, or in the middle of it, or ends."""
+    """A dbt invocation. It waits before its `next` statement or inside it, or it has ended."""
 
     def __init__(self, flow: Flow) -> None:
         self.refused: str | None = None
@@ -338,7 +350,7 @@ class Run:
         return self.next is None
 
     def advance(self) -> None:
-        """One moment."""
+        """Execute one moment."""
         assert self.next is not None
         if self.executing is None:
             self.executing = self.next.execute()
@@ -350,7 +362,7 @@ class Run:
             self._go_on(partial(self._flow.throw, stopped))
 
     def send(self) -> None:
-        """The rest of the statement."""
+        """Execute all remaining moments of the statement."""
         statement = self.next
         while self.next is statement and statement is not None:
             self.advance()
@@ -374,30 +386,34 @@ def dbt_run(
     wide: bool = False,
     beside: bool = False,
 ) -> Flow:
-    """`sweeps`: whether its model has `on_gap` say so; `wide`: its query returns the new column.
+    """A `dbt run`.
 
-    `beside`: a full refresh finds a next generation that is complete at the newest version. How
-    that was filled is the same protocol, over a table and a state of its own.
+    :param sweeps: the model has `on_gap: sweep`
+    :param wide: the model's query returns the new column
+    :param beside: a full refresh finds a next generation that is complete at the newest version;
+        that one was filled by the same protocol, with a table and a state of its own
     """
     return _Flow(world, sweeps, wide, beside).run(full_refresh, barriers)
 
 
 def abandon_plan(world: World) -> Flow:
-    """The operation."""
+    """The operation `abandon_plan`."""
     return _Flow(world).abandon_by_hand()
 
 
 def rescale_backfill(world: World, low: float) -> Flow:
-    """The operation; `low`: where vnodes come together, if that is below the position.
+    """The operation `rescale_backfill`.
 
-    There is one position here, so that all vnodes have the lowest one, or none has.
+    :param low: the lowest position of the joined vnodes, if it is below the model's position
+
+    The model has one position. So either all vnodes go back to the lowest position, or none does.
     """
     return _Flow(world).rescale_by_hand(low)
 
 
 @dataclass
 class _Flow:
-    """What a run sends, as core/barrier/run.sql has it."""
+    """The statements of a run, as in core/barrier/run.sql."""
 
     world: World
     sweeps: bool = False
@@ -406,7 +422,7 @@ class _Flow:
     guarded: bool = False
     """Whether the plan may be given up if one of its statements fails."""
     left_at: int = 0
-    """The snapshot at which a barrier has left an Iceberg MV that it replaced."""
+    """The snapshot of an Iceberg MV after this run has replaced it."""
 
     def run(self, full_refresh: bool, barriers: int) -> Flow:
         snapshot = (yield self._describe()) if self.world.is_iceberg else None
@@ -464,13 +480,13 @@ class _Flow:
         return Statement("read the log of the upstream", execute)
 
     def _find_replacement(self, state: State, snapshot: int) -> Flow:
-        """Whether the MV has left the snapshot of the last barrier because it was reset."""
+        """True if the MV was reset since the snapshot of the last barrier."""
         plan = state.plan
         if snapshot == state.snapshot or (plan and plan.kind in (*REPLACING, "abandon")):
             return False
         heals = self.world.has("an MV that was begun anew is reset, whatever it holds")
         if heals and self.world.mv.root > state.snapshot:
-            return True  # it carries the id of the reset, which is part of what is observed
+            return True  # the MV carries the id of the reset, which the run observes
 
         def execute() -> Moments:
             return self.world.mv.root > state.snapshot, not self.world.mv.rows
@@ -537,7 +553,7 @@ class _Flow:
             at, fills = state.position, state.filled != FINISHED
             plan = Plan(next(self.world.ids), state.epoch + 1, "rescale", state.version, at, at)
             plan = replace(plan, wide=state.wide)
-            if fills:  # which needs one position
+            if fills:  # all vnodes have the same position then
                 plan = replace(plan, fill_low=state.filled, fill_high=state.filled)
             else:
                 plan = replace(plan, high=min(low, at))
@@ -587,7 +603,7 @@ class _Flow:
         return plan
 
     def _plan(self, plan: Plan) -> Statement:
-        """The script that stores the plan and returns the current one, and whether it is it."""
+        """The script that stores the plan. It returns the current plan, and whether that is it."""
 
         def execute() -> Moments:
             world, mine = self.world, plan
@@ -640,7 +656,10 @@ class _Flow:
             yield from self._run_merges(state, log, plan, staged)
 
     def _run_replacement(self, step: str, plan: Plan) -> Flow:
-        """On Iceberg a late one may have replaced it already, or come until it is committed."""
+        """Replace the MV, on Iceberg until the last replacement is that of the plan.
+
+        On Iceberg a late statement may replace the MV at any moment before the commit.
+        """
         for _ in range(3):
             yield Statement(step, lambda: self._replace(plan), plan)
             if not self.world.is_iceberg:
@@ -658,8 +677,11 @@ class _Flow:
         return Statement("describe the MV", execute)
 
     def _add_column(self, plan: Plan) -> Flow:
-        """Where the MV has it not. The fence and the statement are one moment here: a reset to the
-        old query in between would leave a column that the next MERGE refuses."""
+        """Add the new column if the MV lacks it.
+
+        The fence and the statement are one moment here. A reset to the old query between them would
+        leave a column that the next MERGE refuses.
+        """
         needed = plan.kind == "fill" or self.world.has("columns are added by whatever ends a fill")
 
         def execute() -> Moments:
@@ -675,7 +697,10 @@ class _Flow:
             yield Statement("alter the columns in the barrier", execute, plan)
 
     def _stop_what_is_on_its_way(self, plan: Plan) -> Flow:
-        """By a change of the table's metadata, on Iceberg by writing a row again, if any."""
+        """Make earlier statements conflict, by a change of the table's metadata.
+
+        On Iceberg a row is written again instead, if the MV has one.
+        """
 
         def execute() -> Moments:
             world = self.world
@@ -714,7 +739,7 @@ class _Flow:
             yield self._merge("remove what was given up in the barrier", plan, {}, whole=True)
 
     def _as_shown(self, plan: Plan, rows: Rows) -> Rows:
-        """What the plan's query makes of rows that the old one shows as these."""
+        """The rows that the plan's query returns where the old query returns `rows`."""
         if not plan.wide:
             return rows
         return {key: None if row is None else Wide(row, row) for key, row in rows.items()}
@@ -728,7 +753,11 @@ class _Flow:
         return {key: shown.get(key) for key in keys if key <= state.position}
 
     def _may_delete(self, since: int, to: int, log: Log) -> bool:
-        """By the operations of the snapshots in between, as far as the run's log knows them."""
+        """True if a snapshot between the two may delete rows.
+
+        The run's log knows the operations of the snapshots that it contains. A later snapshot may
+        always delete.
+        """
         if to > log.newest:
             return self.world.has("snapshots that the log does not know may delete")
         return not all(map(self.world.appends, range(since + 1, to + 1)))
@@ -742,10 +771,11 @@ class _Flow:
         is_range: bool = False,
         whole: bool = False,
     ) -> Statement:
-        """A MERGE of `source`; `whole`: what is in the MV where it may write, and not in it, goes.
+        """A MERGE of `source`.
 
-        A removal may write to the ranges that were given up, or are read again, a re-anchor to the
-        whole MV, and a range of a sweep to that range.
+        :param whole: also delete the MV's rows that are not in `source`, within what the plan may
+            write: the ranges that were given up or are read again, the whole MV in a re-anchor,
+            or the range of a sweep
         """
 
         def execute() -> Moments:
@@ -805,7 +835,7 @@ class _Flow:
         return state.plan.kind == plan.kind or not self.world.has("the kind of an abandoned plan")
 
     def _check_conflicts(self, base: int, reads: Everything | frozenset[int]) -> None:
-        """Raises where a commit since `base` has touched what a statement has read."""
+        """Raise if a commit since `base` has touched a key that the statement reads."""
         if not self.world.has("overlapping merges conflict"):
             return
         for touched in self.world.mv.commits[base:]:
@@ -813,7 +843,10 @@ class _Flow:
                 raise Conflict
 
     def _give_up(self, state: State, plan: Plan, stopped: Stopped) -> Flow:
-        """Of a plan that may be given up: Iceberg's conflict is an error like any other."""
+        """Give up the plan after an error, if it may be given up; else raise the error.
+
+        A conflict is raised too, except on Iceberg, where it looks like any other error.
+        """
         if not self.guarded or (isinstance(stopped, Conflict) and not self.world.is_iceberg):
             raise stopped
         now, _ = yield self._observe()
@@ -864,7 +897,10 @@ class _Flow:
 
 @dataclass(frozen=True)
 class Everything:
-    """The keys that a statement without a source of its own reads: those its plan could touch."""
+    """The keys that a statement reads if it also deletes rows that are not in its source.
+
+    These are all keys that its plan may touch.
+    """
 
     plan: Plan | None = None
 
@@ -885,7 +921,7 @@ def _nothing() -> Moments:
 
 
 def _has_changes(world: World, state: State, plan: Plan) -> bool:
-    """Whether something was backfilled, and the version moves."""
+    """True if the MV has rows of the backfill and the plan moves to another version."""
     if (plan.kind not in ("advance", "fill") and plan.touched is None) or state.version is None:
         return False
     last = "changes follow the last executed barrier"
@@ -901,7 +937,8 @@ def _feed_start(state: State) -> int | None:
 
 
 def _find_touched(state: State, log: Log) -> tuple[float, ...] | None:
-    """Where given-up plans could write above the position; None if that is not known."""
+    """The ends of the ranges above the position that given-up plans could write to; None if they
+    are not known."""
     given_up = state.given_up
     if not state.dirty or given_up is None or given_up.since is None:
         return None
@@ -917,7 +954,7 @@ def _find_touched(state: State, log: Log) -> tuple[float, ...] | None:
 
 
 def _committed(world: World, state: State, plan: Plan) -> State:
-    """The state that the commit of a plan leaves; `state` is the one that it was planned in."""
+    """The state after the commit of a plan; `state` is the state in which it was planned."""
     new = State(plan.epoch, plan, wide=plan.wide)
     if plan.kind not in REPLACING and plan.fill_low is not None and plan.fill_high is not None:
         fills_on = plan.kind == "rescale" or (plan.kind == "fill" and plan.fill_high < plan.high)

@@ -1,4 +1,4 @@
-"""Models' queries, each as SQL and as the Python function that it must agree with."""
+"""Queries of models. Each one is given as SQL and as a Python function with the same result."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ MORE = "more"
 """The column that `with_more` adds."""
 
 LESS = "less"
-"""The column that `with_less` adds to a query's text, and `with_more` does not have."""
+"""The column that `with_less` adds to the SQL of a query. `with_more` does not have it."""
 
 UPSTREAM = "__upstream__"
-"""Represents in `Query.sql` the relation that the model reads."""
+"""In `Query.sql`: represents the relation that the model reads."""
 
 
 def everything(schema: Schema) -> Query:
@@ -27,7 +27,7 @@ def everything(schema: Schema) -> Query:
 
 
 def positive(schema: Schema) -> Query:
-    """A filter on a column that updates change (null is dropped), an expression, a renamed key."""
+    """A filter that drops nulls, on a column that updates change; an expression; a renamed key."""
     keys = tuple(f"{name}_of_row" for name in schema.key)
     renamed = ", ".join(f"{old} as {new}" for old, new in zip(schema.key, keys, strict=True))
 
@@ -45,7 +45,7 @@ def positive(schema: Schema) -> Query:
 
 
 def unhidden(schema: Schema) -> Query:
-    """Keys in another order under names that sort otherwise; a filter that keeps nulls."""
+    """Key columns in reverse order, with names that sort differently; a filter that keeps nulls."""
     keys = {name: f"{chr(ord('z') - number)}_key" for number, name in enumerate(schema.key)}
     turned = tuple(reversed(schema.key))
     renamed = ", ".join(f"t.{name} as {keys[name]}" for name in turned)
@@ -66,7 +66,10 @@ def unhidden(schema: Schema) -> Query:
 
 
 def with_more(query: Query) -> Query:
-    """`positive` with one column more: not the last one of its list, but the last one of the MV."""
+    """`positive` with a further column, which is not the last one of the SELECT list.
+
+    In the MV it is the last column.
+    """
     doubled = "amount * 2 as doubled,"
     assert doubled in query.sql
 
@@ -83,7 +86,7 @@ def with_more(query: Query) -> Query:
 
 
 def with_less(sql: str) -> str:
-    """The text of `positive` with a column that is dropped when the one of `with_more` comes."""
+    """The SQL of `positive` with a column that `with_more` does not have, so that it is dropped."""
     doubled = "amount * 2 as doubled,"
     assert doubled in sql
     return sql.replace(doubled, f"{doubled} amount - 1 as {LESS},")

@@ -1,7 +1,7 @@
-"""The definition, computed by Spark from the upstream's own versions: any type, any query.
+"""The definition, which Spark computes from the versions of the upstream, for any type and query.
 
-Rows are compared as JSON text, so values differ that `=` equates (0.0 and -0.0, null and a struct
-of nulls) and finds equal what `=` does not (NaN, maps, variants).
+Rows are compared as JSON text. So 0.0 differs from -0.0, and null from a struct of nulls, although
+`=` finds them equal. NaN, maps and variants are equal to themselves, which `=` cannot show.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Recomputed:
         return self._known[_prefix(version, positions)]
 
     def learn(self, wanted: Iterable[tuple[int | None, Positions]]) -> None:
-        """Computes these prefixes by one statement, instead of one each when they are needed."""
+        """Compute all these prefixes in one statement, which is faster than one for each prefix."""
         missing = {
             _prefix(version, positions): self._select(version, positions)
             for version, positions in wanted
@@ -64,7 +64,7 @@ class Recomputed:
         self._known |= dict(zip(missing, found.values(), strict=True))
 
     def _select(self, version: int, positions: Positions) -> str | None:
-        """None where there is nothing to read."""
+        """The query of a prefix; None if this version cannot be read because it has no rows."""
         reading = self.follower.upstream.stored.reading(version)
         if reading is None:
             return None
@@ -99,7 +99,7 @@ def _prefix(version: int, positions: Positions) -> _Prefix:
 
 
 def _values(schema: Schema, positions: Positions) -> str:
-    """The positions that cover anything, one row each."""
+    """The positions that cover any key, one row each."""
     types = [schema.columns[name] for name in schema.key]
     lines = []
     for vnode, position in positions.items():

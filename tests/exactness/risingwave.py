@@ -1,12 +1,14 @@
 """RisingWave's own form of a backfill barrier, as a second oracle.
 
-RisingWave reads a range of the snapshot at the *previous* version, emits it as inserts, and then
-forwards the changes of the barrier marked with the *new* positions (`mark_chunk_ref_by_vnode`):
-Completed shows every change, NotStarted none, InProgress those with pk <= current_pos. An update
-of which only one half is shown becomes a plain delete or insert (`normalize_unmatched_updates`).
-It reaches the same MV as the definition at every barrier, by another road, from change events that
-carry old and new rows, so it also finds what a check of sets would not: a change shown twice, a
-delete of a row that was never shown.
+RisingWave reads a range of the snapshot at the *previous* version and emits it as inserts. Then it
+forwards the changes of the barrier, marked with the *new* positions (`mark_chunk_ref_by_vnode`).
+A vnode that is Completed shows every change, NotStarted shows none, and InProgress shows the
+changes with pk <= current_pos. If only one half of an update is shown, it becomes a plain delete or
+insert (`normalize_unmatched_updates`).
+
+At every barrier the result is the same MV as that of the definition. But it is computed in another
+way, from change events with old and new rows. So this oracle also finds errors that a comparison of
+sets cannot find: a change that is shown twice, or a delete of a row that was never shown.
 """
 
 from __future__ import annotations
@@ -42,11 +44,11 @@ KeyOf = Callable[[Row], Key]
 
 
 def chunk_of(changes: Iterable[Change], key_of: KeyOf) -> list[Event]:
-    """The events of one commit, in an order in which each can be applied by itself.
+    """The events of one commit, in an order in which they can be applied one by one.
 
-    An update that takes over a key which the same commit frees (keys swapped by one UPDATE) is a
-    delete and an insert, all deletes first; any other update, also one that changes the key, is
-    a `U-`, `U+` pair.
+    If an UPDATE swaps keys, a row gets a key that the same commit frees. Such an update is a delete
+    and an insert, and all deletes come first. Any other update is a pair of `U-` and `U+`, even if
+    it changes the key.
     """
     changes = list(changes)
     freed = {key_of(c.old) for c in changes if c.old is not None}
@@ -70,7 +72,7 @@ def chunk_of(changes: Iterable[Change], key_of: KeyOf) -> list[Event]:
 def mark_chunk_ref_by_vnode(
     chunk: Chunk, positions: Positions, hash_of: Callable[[Key], int], key_of: KeyOf
 ) -> list[bool]:
-    """Which events of the chunk are shown downstream."""
+    """For each event of the chunk: True if it is shown downstream."""
     visible = []
     for _, row in chunk:
         key = key_of(row)
@@ -109,7 +111,7 @@ def normalize_unmatched_updates(chunk: Chunk, visible: Sequence[bool]) -> list[E
 
 @dataclass
 class RisingWave:
-    """The MV as RisingWave's operators would keep it: backfill, filter and project, materialize."""
+    """The MV that RisingWave's operators produce: backfill, filter and project, materialize."""
 
     query: Query
     key_of: KeyOf
@@ -119,7 +121,7 @@ class RisingWave:
     def barrier(
         self, snapshot: Rows, chunks: Sequence[Chunk], old: Positions, new: Positions
     ) -> MvRows:
-        """Reads the range between the positions from `snapshot`, then the changes since then."""
+        """Read the range between the positions from `snapshot`, then apply the later changes."""
         scanned = [
             (Op.INSERT, row)
             for key, row in snapshot.items()

@@ -1,14 +1,14 @@
-"""Runs of one model that move statement by statement, as a test asks.
+"""Runs of one model whose statements a test sends one by one.
 
 with stepping():
     stalled = Runner(project, mv)
     stalled.go_to(Statement("merge the range of the barrier"))
     project.run()                    # another run, from its beginning to its end
-    result = stalled.finish()        # the first one wakes up
+    result = stalled.finish()        # the first run wakes up
 
-Each `Runner` is a real dbt run, in a thread of its own. Only one moves at a time, so nothing
-depends on how fast anything is. dbt keeps some things in globals, which all runs of a process
-share: they are put aside whenever another run moves.
+Each `Runner` is a real dbt run in its own thread. Only one runner moves at a time, so no result
+depends on timing. All runs of a process share dbt's global variables. They are saved and replaced
+whenever another run moves.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class NeverSent(AssertionError):
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement of the package: its comment, and which one it is of those that say so."""
+    """A statement of the package: its comment, and its number among those with this comment."""
 
     step: str
     occurrence: int = 1
@@ -61,7 +61,7 @@ class Statement:
 
 
 Action = Callable[[Project, str, Proceed], None]
-"""What becomes of a statement: it is given its text and a function that executes it."""
+"""Decides how a statement is executed; called with its text and a function that executes it."""
 
 
 def once(project: Project, sql: str, proceed: Proceed) -> None:
@@ -69,20 +69,20 @@ def once(project: Project, sql: str, proceed: Proceed) -> None:
 
 
 def twice(project: Project, sql: str, proceed: Proceed) -> None:
-    """The client got no answer and sends it again."""
+    """The client received no answer and sends the statement again."""
     proceed()
     proceed()
 
 
 def at_once(project: Project, sql: str, proceed: Proceed) -> None:
-    """It is sent twice at the same time, and then once more by a client that received no answer.
+    """Two copies are sent at the same time. Then a client that received no answer sends a third.
 
-    A fenced statement waits in its fence, so that the two do overlap.
+    A fenced statement waits in its fence, so that the two copies overlap.
     """
     paused = re.sub(r"\bthen true\b", PAUSE, sql)
     with ThreadPoolExecutor(2) as pool:
         for sent in [pool.submit(project.sql, paused) for _ in range(2)]:
-            sent.exception()  # of two that conflict one fails
+            sent.exception()  # one of them fails if the two conflict
     proceed()
 
 
@@ -91,31 +91,31 @@ def die_before(project: Project, sql: str, proceed: Proceed) -> None:
 
 
 def die_after(project: Project, sql: str, proceed: Proceed) -> None:
-    """The statement took effect, and nobody received an answer."""
+    """The statement takes effect, but the client receives no answer."""
     proceed()
     raise Crash("died after a statement")
 
 
 def die_inside(written: int) -> Action:
-    """A script ends after so many of its statements that write."""
+    """A script ends after this number of statements that write."""
 
     def act(project: Project, sql: str, proceed: Proceed) -> None:
         script = dying_after(sql, written)
         assert script is not None, f"the script writes less than {written} times"
         with contextlib.suppress(Exception):
             project.sql(script)
-        raise Crash(f"died inside a script, after {written} that write")
+        raise Crash(f"died inside a script, after {written} statements that write")
 
     return act
 
 
 def writing_statements(sql: str) -> int:
-    """How many statements that write a script has; 0 if it is no script."""
+    """The number of statements in a script that write; 0 if the text is not a script."""
     return sum(map(writes, statements_of(sql))) if is_script(sql) else 0
 
 
 def steps_of(mv: str, upstream: str) -> Callable[[str], str | None]:
-    """A function that gives the step of a statement of this MV, without names and numbers."""
+    """A function that returns the step of a statement of this MV, without names and numbers."""
     comment = re.compile(rf"/\* \S*\b{mv}\S*: (.*?) \*/")
 
     def step_of(sql: str) -> str | None:
@@ -132,13 +132,13 @@ def steps_of(mv: str, upstream: str) -> Callable[[str], str | None]:
 class Runner:
     """A dbt run that waits before its next statement of the package, or has ended.
 
-    `arguments` are further ones, or those of a run-operation.
+    `arguments` are added to `dbt run`, or are those of a run-operation.
     """
 
     def __init__(self, project: Project, mv: str, upstream: str, *arguments: str) -> None:
         self.project = project
         self.sent: list[tuple[Statement, str]] = []
-        """What it has sent, and what it is about to send."""
+        """The statements that the run has sent, and the one that it will send next."""
         self.result: RunResult | None = None
         self._failure: BaseException | None = None
         self._step_of = steps_of(mv, upstream)
@@ -161,7 +161,7 @@ class Runner:
 
     @property
     def next_step(self) -> str:
-        """What the comment of the next statement says; nothing if the run has ended."""
+        """The comment of the next statement; empty if the run has ended."""
         return "" if self.ended else self.sent[-1][0].step
 
     @property
@@ -169,7 +169,7 @@ class Runner:
         return self.result is not None or self._failure is not None
 
     def advance(self, action: Action = once) -> None:
-        """The next statement is sent, in the given way; then the run stops before the one after."""
+        """Send the next statement by `action`; the run then stops before the following one."""
         assert not self.ended, "the run has ended"
         self._action = action
         self._move()
@@ -178,7 +178,7 @@ class Runner:
         while not self.ended and self.next != statement:
             self.advance()
         if self.ended:
-            raise NeverSent(f"{statement} is none of {self.statements}; {self._error}")
+            raise NeverSent(f"{statement} is not in {self.statements}; {self._error}")
 
     def finish(self, action: Action = once) -> RunResult:
         while not self.ended:
@@ -227,7 +227,7 @@ class Runner:
         try:
             self._go.release()
             if not self._stopped.acquire(timeout=PATIENCE_SECONDS):
-                raise AssertionError(f"the run does not get on after {self.statements}")
+                raise AssertionError(f"the run sends nothing after {self.statements}")
             if self.ended:
                 self._thread.join()
         finally:
@@ -242,7 +242,7 @@ _stepping: list[list[Runner]] = []
 
 @contextlib.contextmanager
 def stepping() -> Iterator[None]:
-    """Lets `Runner`s run inside the block; those that have not ended by its end die there."""
+    """Let `Runner`s run inside the block; at its end every unfinished runner dies."""
     _stepping.append([])
     try:
         with intercepted(_intercept):

@@ -1,10 +1,10 @@
-"""A backfill whose work is done by the executors of a cluster, of which machines die.
+"""A backfill on a Spark cluster whose machines die.
 
 A master and two workers of one core each run beside the driver, which is this process or a Thrift
-server. Workers die with their executors: one while a statement of a barrier is at work, and all of
-them before a MERGE, when the staged rows are nowhere but in their memory.
+server. In one test a worker dies with its executor while a statement of a barrier is executed. In
+the other test all workers die before a MERGE, when the staged rows exist only in their memory.
 
-`make test-cluster` runs it; elsewhere it is skipped.
+Only `make test-cluster` runs these tests.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ROWS = 600
 RANGE = 100
 PLAN, MERGE, COMMIT = "plan the barrier", "merge the changes and the range", "commit the barrier"
 MOMENTS = ((PLAN, 0.3), (MERGE, 0.1), (MERGE, 1.0), (COMMIT, 0.3))
-"""After how many seconds of which statement a worker dies."""
+"""A statement, and the seconds after its start at which a worker dies."""
 
 
 @pytest.fixture(scope="session")
@@ -51,7 +51,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def lake(
     request: pytest.FixtureRequest, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Lake]:
-    """Instead of the lake of all other tests, whose driver does the work itself."""
+    """A lake that uses the cluster. In the lake of the other tests the driver does all work."""
     profile = PROFILES[request.config.getoption("--profile")]
     kind = SessionLake if profile.method == "session" else ThriftLake
     lake: Lake = kind(tmp_path_factory.mktemp("lake"), profile, cluster.settings)
@@ -62,7 +62,7 @@ def lake(
 
 
 class Life:
-    """An upstream that changes between the runs and while they are at work, and its MV."""
+    """An upstream that changes between the runs and during them, and its MV."""
 
     def __init__(self, project: Project) -> None:
         self.rng = random.Random("cluster")
@@ -86,7 +86,7 @@ class Life:
         self.upstream.commit(self.upstream.commits.merge(rows, upserted, deleted))
 
     def run(self, step: str, act: Interceptor) -> None:
-        """A barrier, of which `act` is given one statement, and behind whose plan changes come."""
+        """Run a barrier and give one statement to `act`. The upstream changes after its plan."""
         self.change()
         met = []
 
@@ -104,7 +104,7 @@ class Life:
         assert met, f"the run did not {step}"
 
     def finish(self) -> None:
-        """What is left, by one range, and every version that the MV has had."""
+        """Read the rest in one range, then check every version of the MV."""
         self.mv.write()
         self.project.run()
         self.mv.check_complete()

@@ -1,4 +1,4 @@
-"""`compact_every`, `sort_when_finished`: other files, the same rows, at every version of the MV."""
+"""`compact_every` and `sort_when_finished` rewrite files; every version of the MV stays exact."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def mv(project: Project, upstream: Upstream) -> Follower:
 
 
 def change(upstream: Upstream, first: int) -> None:
-    """Among what has been read and what is ahead."""
+    """Change rows that have been read, and rows that have not been read yet."""
     commits = upstream.commits
     for number in (first, first + ROWS // 2):
         upstream.commit(commits.update(upstream.rows, [(number,)], {"label": f"new {number}"}))
@@ -49,10 +49,10 @@ def test_every_so_many_barriers_and_at_the_end_its_small_files_are_made_few(
         result = project.run()
         assert (f"mv [COMPACTED after BARRIER {number} · " in result.output) is (number % 2 == 0)
         change(upstream, number * 3)
-    # Iceberg keeps some of the deletes that it has applied.
+    # Count only data files: Iceberg keeps some delete files after it has applied them.
     assert project.files("mv", "data_files") == 1
 
-    # What it has compacted it goes on with, up to the end, and from there.
+    # The backfill of the compacted MV continues to its end, and follows later changes.
     mv.write(backfill_rate_limit=None, compact_every=7, barriers_per_run="all")
     assert "mv [COMPACTED after BARRIER 5 · " in project.run().output
     change(upstream, 15)
@@ -124,7 +124,10 @@ def test_a_run_that_dies_before_it_leaves_it_to_the_next_time(
 def test_one_right_after_the_mv_was_replaced_is_no_new_beginning(
     project: Project, upstream: Upstream, mv: Follower
 ) -> None:
-    """An Iceberg MV is at another snapshot then, which comes from that of the replacement."""
+    """The compaction gives an Iceberg MV a later snapshot than the replacement.
+
+    The next run must not take this snapshot for a reset.
+    """
     mv.write(full_refresh_mode="beside")
     project.run()
     change(upstream, 2)
@@ -164,7 +167,7 @@ def test_an_mv_downstream_is_told_of_no_change(
     change(upstream, 5)
     project.run("--select", "mv")
     read = project.run("--select", "reader").output
-    # In each of the two parts: an update, a delete and an insert.
+    # `change` makes an update, a delete and an insert in each of two parts of the table.
     assert "4 changed, 2 deleted" in read
     assert project.rows("select * from {schema}.reader") == project.rows(
         "select id_of_row, label from {schema}.mv"

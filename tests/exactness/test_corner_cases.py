@@ -1,9 +1,9 @@
-"""Single situations that a backfill has been known to get wrong, each by name.
+"""Situations in which a backfill has been wrong before, one for each test.
 
-Every test ends in the checks that hold every version of the MV against both oracles, and looks at
-the moment that its name speaks of by itself. Those that take `together` look at one barrier, after
-commits on keys of each test's own. Those that take `midway` go on with its MV, each by a barrier or
-two; the others need one of their own.
+Every test checks the moment that its name describes. Then both oracles check every version of its
+MV. All tests with `together` check the same barrier; each of them has its own changed keys. Each
+test with `midway` continues the backfill of a shared MV by one or two barriers. The other tests
+have an MV of their own.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def follow(
     query: Query | None = None,
     **config: Any,
 ) -> tuple[Upstream, Follower]:
-    """An upstream with these rows and an MV that takes three rows a barrier, not yet run."""
+    """An upstream with these rows, and a model that reads three rows a barrier and has not run."""
     upstream = Upstream.create(project, "people", SCHEMA, rows_by_key(upstream_rows, SCHEMA.key))
     mv = Follower(project, upstream, "mv", query or everything(SCHEMA), vnode_count=4)
     mv.write(**{"backfill_rate_limit": 3, **config})
@@ -57,14 +57,14 @@ def ids(mv: Follower) -> list[int]:
 
 
 def finish(project: Project, mv: Follower) -> None:
-    """Runs to the end of the backfill, and holds all that the MV has been against the oracles."""
+    """Run to the end of the backfill, then check every version of the MV by the oracles."""
     mv.write(barriers_per_run="all")
     project.run()
     hold(mv)
 
 
 def hold(mv: Follower) -> None:
-    """All that an MV has been which has finished, against the oracles."""
+    """Check every version of a finished MV by the oracles."""
     mv.check_complete()
     mv.check()
     mv.upstream.check()
@@ -74,9 +74,9 @@ def hold(mv: Follower) -> None:
 
 
 class Midway:
-    """An MV in the middle of its backfill, six rows a barrier after its first twelve.
+    """An MV in the middle of its backfill; after the first twelve rows it reads six a barrier.
 
-    Where it is depends on the tests before, so a test finds the ids that it speaks of.
+    Its position depends on the previous tests. So a test looks up the ids that it changes.
     """
 
     def __init__(self, project: Project) -> None:
@@ -112,16 +112,16 @@ class Midway:
 
     @property
     def above(self) -> list[int]:
-        """Those that have not; the first of them are the next range."""
+        """The ids that have not been read. The first of them are the next range."""
         cursor = self.cursor
         return [number for number in self.rows if number > cursor]
 
     def absent_below(self, count: int) -> list[int]:
-        """The highest ids below the cursor that are free."""
+        """The highest unused ids below the cursor."""
         return [n for n in range(1, self.cursor) if n not in self.rows][-count:]
 
     def absent_above(self, count: int) -> list[int]:
-        """The lowest ids above the cursor that are free."""
+        """The lowest unused ids above the cursor."""
         cursor = self.cursor
         return [n for n in range(cursor + 1, cursor + 50) if n not in self.rows][:count]
 
@@ -130,7 +130,7 @@ class Midway:
             self.upstream.commit(each)
 
     def barrier(self) -> list[int]:
-        """The ids that the MV has after one more; they are those up to the new cursor."""
+        """Run a barrier and return the MV's ids, which must be all ids up to the new cursor."""
         before = self.cursor
         self.project.run()
         shown = ids(self.mv)
@@ -149,7 +149,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="module")
 def kept() -> Iterator[list[Midway]]:
-    """What `midway` has made, while no test uses it."""
+    """The object of `midway` while no test uses it."""
     kept: list[Midway] = []
     yield kept
     for midway in kept:
@@ -158,7 +158,7 @@ def kept() -> Iterator[list[Midway]]:
 
 @pytest.fixture
 def midway(shared_project: MakeProject, kept: list[Midway]) -> Iterator[Midway]:
-    """A new one after a test that failed, which may have left it wrong."""
+    """The shared MV. After a failed test it may be wrong, so the next test gets a new one."""
     midway = kept.pop() if kept else Midway(shared_project(f"midway_{next(_numbers)}"))
     midway.is_exact = False
     yield midway
@@ -168,22 +168,25 @@ def midway(shared_project: MakeProject, kept: list[Midway]) -> Iterator[Midway]:
 
 @dataclass(frozen=True)
 class Together:
-    """A barrier after commits of many kinds, each on keys of its own, and the MV after it."""
+    """The MV after a barrier that has merged commits of many kinds, each on its own keys."""
 
     inserted: list[int]
-    """Below the cursor and above it."""
+    """Ids inserted below the cursor and above it."""
     between: tuple[list[int], list[int]]
-    """Inserted before the barrier, and deleted again, and not."""
+    """Ids inserted before the barrier: those deleted again, and those kept."""
     moves: dict[int, int]
-    """From below to far above, from below to below, and from above to below."""
+    """Changed keys: from below the cursor to far above it, within below, from above to below."""
     deleted: tuple[int, int]
-    """Below the cursor and above it."""
+    """An id below the cursor and one above it."""
     swaps: tuple[dict[int, int], ...]
-    """Below, across the cursor, and above it."""
+    """Swapped keys: below the cursor, across it, and above it."""
     several: list[int]
-    """Three below: updated; deleted and inserted; deleted, and the new key of the first."""
+    """Three ids below the cursor. The row of the first is updated and then moved to the third.
+
+    The row of the second is deleted and inserted again. The third was deleted before.
+    """
     labels: dict[int, str]
-    """Of the upstream's rows before."""
+    """The labels of the upstream's rows before the commits."""
     rows: dict[int, Values]
     versions: list[MvVersion]
 
@@ -278,7 +281,7 @@ def test_inserted_and_deleted_between_two_barriers(together: Together) -> None:
 
 @pytest.mark.every_profile
 def test_deleted_and_inserted_by_one_commit(midway: Midway) -> None:
-    """An overwrite deletes and inserts a key in one version: the insert wins."""
+    """If an overwrite deletes and inserts a key in one version, the insert wins."""
     gone = {midway.below[0], midway.above[0]}
     new = [*midway.absent_below(1), *midway.absent_above(1)]
     left = [number for number in midway.rows if number not in gone]
@@ -291,7 +294,7 @@ def test_deleted_and_inserted_by_one_commit(midway: Midway) -> None:
 
 
 def test_a_plan_that_another_run_gives_up_is_not_committed_by_its_own(midway: Midway) -> None:
-    """Its range is merged then: the next barrier repairs what was given up."""
+    """The range of the plan is merged before the plan is given up; the next barrier repairs it."""
     project, mv, cursor, before = midway.project, midway.mv, midway.cursor, midway.mv.progress()
     gone = [(midway.below[1],), (midway.above[1],)]
     midway.commit(midway.commits.delete(midway.upstream.rows, gone))
@@ -354,7 +357,7 @@ def test_a_full_refresh_in_the_middle_of_a_backfill(midway: Midway) -> None:
 
 
 def test_an_upstream_that_is_emptied_midway(midway: Midway) -> None:
-    """The last of `midway`: its MV is finished then."""
+    """The last test with `midway`, because it finishes the MV."""
     mv, commits, upstream = midway.mv, midway.commits, midway.upstream
     low, high = midway.below[1], midway.above[3]
     midway.commit(commits.delete_all(upstream.rows))
@@ -453,7 +456,7 @@ def test_vnodes_that_have_finished_are_followed_and_one_that_is_ahead_of_a_range
 def test_an_mv_whose_filter_updates_enter_and_leave_and_an_mv_of_that_mv_are_exact(
     project: Project,
 ) -> None:
-    """The second for every version of the first."""
+    """The second MV must be exact for every version of the first MV."""
     filtered = rows((1, 5, "r1"), (2, 0, "r2"), (3, None, "r3"), (4, 1, "r4"), (5, -1, "r5"))
     upstream, first = follow(project, [*filtered, *numbered(6, 7, 8, 9)], positive(SCHEMA))
     between = Upstream(
@@ -496,10 +499,10 @@ def test_an_mv_whose_filter_updates_enter_and_leave_and_an_mv_of_that_mv_are_exa
     second.check()
 
 
-@pytest.mark.profiles("session-delta", reason="Iceberg's changelog does not tell what a row was")
+@pytest.mark.profiles("session-delta", reason="Iceberg's changelog has no old rows")
 @pytest.mark.parametrize("gap", [None, "reanchor", "sweep"])
 def test_a_variant_of_another_type_is_another_value(project: Project, gap: str | None) -> None:
-    """Its JSON is the same."""
+    """The two values have the same JSON, but another type."""
     project.create_table("up", "id int, v variant, b string")
     project.sql("insert into {schema}.up select id, parse_json('1'), 'b' from range(0, 4, 1, 1)")
     config = {"on_gap": gap or "reanchor", "barriers_per_run": "all"}

@@ -1,18 +1,18 @@
-"""A fault at any statement of any kind of barrier: the MV is exact at every version, and goes on.
+"""After a fault at any statement of a barrier, the MV stays exact and its backfill continues.
 
-A cell is a scenario (a kind of barrier), a statement of its run and what happens to it: the run
-dies before it, after it or inside a script; it is sent twice, one after the other or at once; or
-the run is stopped before it while others do one or two barriers, and then continues. The statements
-are found by a run without a fault. After each fault the upstream changes and a plain run follows;
-then every version that the MV has had must be an allowed prefix. Cells that are the same fault are
-played once: see `cells_of`.
+A cell is a scenario (a kind of barrier), a statement of its run, and a fault. There are these
+faults: the run dies before the statement, after it, or inside a script; the statement is sent
+twice, one after the other or at once; the run stops before the statement while other runs execute
+one or two barriers, and then continues. A run without a fault finds the statements. After each
+fault the upstream changes and a plain run follows. Then every version of the MV must be an allowed
+prefix. Cells that are the same fault are played once: see `cells_of`.
 
-On Iceberg the run dies after each statement that writes, in every scenario, and on Delta after each
-of these statements once, where `tests/recorded/kills.json` says. In `make test` the runs of such a
-scenario die one after the other, each at the next statement.
+On Iceberg a run dies after each writing statement of every scenario. On Delta a run dies after each
+of these statements only once, in the scenario that `tests/recorded/kills.json` lists. In `make
+test` the runs of such a scenario die one after the other, each after the next statement.
 
-DBT_BACKFILL_FAULTS=all         every cell; a number: so many of each scenario, of those whose
-                                statement writes
+DBT_BACKFILL_FAULTS=all         every cell
+DBT_BACKFILL_FAULTS=3           three cells of each scenario whose statement writes
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FAULTS = os.environ.get("DBT_BACKFILL_FAULTS")
 
 
 def chosen(cells: list[Cell], killed: list[str] | None) -> list[Cell]:
-    """The cells to play; `killed` are the statements that are killed here, if not all of them."""
+    """The cells to play; `killed` are the only statements to kill, or None for all of them."""
     if FAULTS == "all":
         return cells
     writing = [cell for cell in cells if cell.writes]
@@ -73,5 +73,5 @@ def test_every_version_is_exact_after_runs_that_die_one_after_the_other(
 ) -> None:
     killed = kills_of(project.lake.profile.name).get(scenario)
     if killed is None:
-        pytest.skip("nothing is killed here")
+        pytest.skip("no statement of this scenario is killed on this profile")
     Theatre(project, SCENARIOS[scenario], faults).die_in_turn(killed)

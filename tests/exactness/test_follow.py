@@ -1,4 +1,4 @@
-"""The checks on real tables: they read what Spark reads, and a wrong MV does not pass them."""
+"""The checks on real tables: they read the same rows as Spark, and they find a wrong MV."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCHEMA = Schema(
 
 
 def rows_of_all_types() -> list[Row]:
-    """As many rows as the type with the most odd values has, so that each value occurs."""
+    """As many rows as the longest list of values has, so that each value occurs."""
     return [
         {
             **{
@@ -52,7 +52,7 @@ def test_a_corrupted_mv_is_caught_although_it_was_mended(project: Project) -> No
         mv.check_complete()
     project.sql(f"update {mv.table} set amount = 50 where amount = -1")
     mv.check_complete()
-    with pytest.raises(Inexact, match="is no allowed prefix"):
+    with pytest.raises(Inexact, match="is not an allowed prefix"):
         mv.check()
 
 

@@ -1,6 +1,6 @@
-"""Interleavings in which the model of the protocol has found the macros wrong, on real tables.
+"""Interleavings on real tables in which the macros were wrong, found by the model of the protocol.
 
-Each is as short as it can be.
+Each interleaving is as short as possible.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def on_iceberg(test: Any) -> Any:
 
 @pytest.fixture
 def scene(project: Project) -> Scene:
-    """An MV with its first range."""
+    """An MV after its first range."""
     scene = Scene(project, "played", rows=40, query="everything")
     scene.mv.write(backfill_rate_limit=8)
     scene.run()
@@ -43,7 +43,7 @@ def scene(project: Project) -> Scene:
 
 @contextmanager
 def arriving_late(runner: Runner) -> Iterator[Future[Any]]:
-    """The run dies in its next statement, which stalls behind its fence and then goes on."""
+    """The run dies in its next statement; the server executes it with a long wait in its fence."""
     with ThreadPoolExecutor(1) as pool:
         sent: list[Future[Any]] = []
 
@@ -86,7 +86,7 @@ def test_a_key_that_came_with_a_given_up_plan_and_went_leaves_the_mv(scene: Scen
 
 @on_iceberg
 def test_a_merge_of_a_given_up_plan_that_comes_late_does_not_land(scene: Scene) -> None:
-    """The re-anchor has found nothing to remove, so it has touched no row of its range."""
+    """The re-anchor finds nothing to remove, so it touches no row of the given-up range."""
     with stepping():
         late = scene.runner()
         late.go_to(RANGE)

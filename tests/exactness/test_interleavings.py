@@ -1,13 +1,13 @@
-"""Random interleavings of several runs do to real tables what the model of the protocol says.
+"""Random interleavings of several runs have the same effect on real tables as in the model.
 
-Up to three runs of one MV are moved statement by statement, in random order, while the upstream
-changes; some die, some are full refreshes, and plans are given up. Each run must send what the
-model's sends, and end as it does. After every statement that writes, what is committed, the plan of
-the next epoch and the rows of the MV must be those of the model. Changes and range are merged by
-one statement in some of the histories, and by two in others; in some the query returns a column
-more from some moment on, which is filled.
+Up to three runs of one MV send their statements in random order while the upstream changes. Some
+runs die, some are full refreshes, and plans are given up. Each run must send the same statements as
+the run of the model, and must end in the same way. After every statement that writes, three things
+must equal those of the model: the committed state, the plan of the next epoch, and the rows of the
+MV. In some histories one statement merges changes and range, in others there are two statements. In
+some histories the query gets a further column, which is then filled.
 
-DBT_BACKFILL_INTERLEAVINGS=50   how many histories of each kind (1)
+DBT_BACKFILL_INTERLEAVINGS=50   the number of histories of each kind (default 1)
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ WRITES = (
 )
 REFUSALS = (
     "another run went on while this one",
-    # Of runs of two queries.
+    # Refusals of a run whose query differs from that of another run.
     "another run has planned its barrier",
     "its query changed since its last barrier",
 )
@@ -66,14 +66,14 @@ REFUSALS = (
 
 @dataclass
 class Twin:
-    """A real run and the model's."""
+    """A real run, and the same run in the model."""
 
     real: Runner
     model: Run
     is_refresh: bool
 
     def advance(self) -> bool:
-        """The next statement, of both; whether it may have written anything."""
+        """Send the next statement in both; True if it may have written something."""
         statement = self.real.next
         assert statement is not None
         expected = self.model.next.step if self.model.next is not None else None
@@ -91,7 +91,7 @@ class Twin:
 
 
 class Interleaving:
-    """A history, played in both worlds."""
+    """A history that is played with real tables and in the model."""
 
     def __init__(
         self, project: Project, seed: int, on_gap: str = "reanchor", *, widens: bool = False
@@ -127,7 +127,10 @@ class Interleaving:
         self.world.mv.rows = self.world.prefix(version, position)
 
     def _planned_range(self, plan: Plan) -> tuple[float, bool]:
-        """What the model leaves open, from the current plan."""
+        """The end of the planned range and whether one MERGE writes it, from the real plan.
+
+        The model leaves both open.
+        """
         planned = self.scene.mv.planned()
         if planned is None:
             return plan.low, False
@@ -137,8 +140,11 @@ class Interleaving:
         return high, bool(planned.get("at_once"))
 
     def play(self, actions: int) -> None:
-        """Each of what a history has in any case happens at a moment that is drawn for it, or as
-        soon after it as it can; at last a run has nobody beside it."""
+        """Play random actions, and each of the required events at a random moment.
+
+        An event that is not possible at its moment happens as soon as it is possible. At the end
+        all runs die, and a last run is alone.
+        """
         due = [self.abandon_plan, self.lose_the_feed, self.refresh]
         if self.widens:
             due += [self.widen, self.abandon_plan]
@@ -153,20 +159,21 @@ class Interleaving:
         for twin in [*self.twins]:
             self.kill(twin)
         self.finish(self.start())
-        # A plan from before the column, and what a given-up one left, come before a fill.
+        # Runs first execute an older plan and repair a given-up one. Only then they begin a fill.
         for _ in range(3 if self.widens else 0):
             if "fill" not in self.executed:
                 self.finish(self.start())
 
     @property
     def executed(self) -> set[str]:
-        """The kinds of the barriers so far."""
+        """The kinds of the committed barriers."""
         return {kind for _, kind in self.world.executed.values()}
 
     def _can(self, act: Callable[[], object]) -> bool:
         state = self.world.state
         if act == self.widen:
-            # A re-anchor would fill the column, and a refresh of the old query leave an MV without.
+            # A re-anchor would fill the whole column at once. A refresh with the old query would
+            # leave an MV without the column.
             is_behind = state.dirty or (state.version or 0) < self.world.feed_from
             is_advance = state.plan is None or state.plan.kind == "advance"
             return not self.refreshes and not is_behind and is_advance
@@ -181,7 +188,7 @@ class Interleaving:
         return any(twin.is_refresh for twin in self.twins)
 
     def widen(self) -> None:
-        """The model that later runs have returns a column more, for some barriers to fill."""
+        """Let later runs have a query with a further column, which some barriers then fill."""
         self.scene.mv.widen()
         self.scene.mv.write(backfill_rate_limit=2)
 
@@ -264,7 +271,7 @@ class Interleaving:
 
 
 def _as_shown(row: Any) -> tuple[Any, ...]:
-    """As `with_more` has it: the column is one more than the half of the first one."""
+    """The row as `with_more` returns it: the new column is half of the first one, plus 1."""
     if not isinstance(row, Wide):
         return tuple(row)
     return (*row.row, None if row.new is None else row.new[0] // 2 + 1)
@@ -315,7 +322,7 @@ def test_tables_and_model_agree_after_every_statement(
 def test_a_run_finds_the_deletes_of_a_plan_that_read_a_younger_snapshot_than_its_own_log(
     project: Project,
 ) -> None:
-    """Row lineage is asked for deletes only where the log has a snapshot that may delete."""
+    """A run reads deletes from row lineage only if its log has a snapshot that may delete rows."""
     interleaving = Interleaving(project, 0)
     upstream = interleaving.scene.upstream
     with stepping():

@@ -1,7 +1,7 @@
-"""dbt-spark sends a statement again when its connection is lost while the server executes it.
+"""dbt-spark sends a statement again if its connection is lost while the server executes it.
 
-It is its own code that does so here: only the first answer to each kind of own statement is
-lost. The server goes on with the first one, so that both may be executed at once.
+Here dbt-spark's own code does so. The test only loses the first answer to each kind of statement of
+the package. The server continues the first execution, so that both may run at once.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WRITES = (
 
 
 class Losing:
-    """Loses the first answer to each kind of statement of an MV, once."""
+    """Loses the first answer to each kind of statement of an MV."""
 
     def __init__(self, mv: str, upstream: str) -> None:
         self.lost: list[str] = []
@@ -70,7 +70,7 @@ def test_every_statement_is_sent_again(project: Project) -> None:
     losing = Losing(scene.mv.name, scene.upstream.name)
     for number, _ in enumerate(WRITES):
         with two_merges() if number % 2 else nullcontext(), losing.polls():
-            # Of two statements at once one may conflict with the other; the run ends.
+            # The two executions of a statement may conflict; then the run ends with an error.
             project.dbt("run", expect=False, intercept=losing)
         result = scene.run_behind_another()
         assert result.success, result.error

@@ -1,4 +1,4 @@
-"""The oracles themselves: a right MV passes, and each way to be wrong is caught."""
+"""Tests of the oracles: a right MV passes, and every kind of error is caught."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def vnode_of(key: Key) -> int:
 
 @dataclass
 class Simulation:
-    """A materialization in Python, right or with one fault, and all that the oracles want of it.
+    """A materialization in Python, right or with one fault, and the input of the oracles.
 
-    Its barriers are RisingWave-like in effect but written after DESIGN.md section 4: changes by
-    the old positions, then the range at the new version, then the commit.
+    Its barriers follow section 4 of DESIGN.md: changes up to the old positions, then the range at
+    the new version, then the commit. Their result is the same as RisingWave's.
     """
 
     seed: int
@@ -218,7 +218,7 @@ def test_a_lost_barrier_is_caught() -> None:
 def replay_risingwave(
     simulation: Simulation, change_form: Callable[[RisingWave], None] = lambda form: None
 ) -> None:
-    """RisingWave's form over the same positions; raises where it differs from the definition."""
+    """Run RisingWave's form over the same positions; raises if it differs from the definition."""
     definition = simulation.definition
     form = RisingWave(simulation.query, simulation.schema.key_of, vnode_of)
     change_form(form)
@@ -305,7 +305,7 @@ def test_literals_survive_quotes_and_backslashes() -> None:
     ("more", "wrong"),
     [
         ([[2, None, None], [2, 4, None], [2, 4, 6]], False),
-        ([[2, None, 6], [2, 4, 0], [2, 4, 6]], False),  # above the second position anything
+        ([[2, None, 6], [2, 4, 0], [2, 4, 6]], False),  # any value above the second position
         ([[None, None, None], [2, 4, None], [2, 4, 6]], True),
         ([[2, None, None], [2, 0, None], [2, 4, 6]], True),
         ([[2, None, None], [2, 4, None], [2, 4, None]], True),
@@ -315,7 +315,7 @@ def test_literals_survive_quotes_and_backslashes() -> None:
 def test_all_columns_are_looked_at_up_to_the_second_position(
     more: list[list[int | None]], wrong: bool
 ) -> None:
-    """Three rows, all of them there; the second position is at the first, the second, the end."""
+    """The MV has three rows. The second position is at the first row, the second, then the end."""
     schema = KeySpace(("int",)).schema()
     (key,) = schema.key
     row = dict.fromkeys(schema.columns) | {"label": "x"}

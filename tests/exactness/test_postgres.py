@@ -1,8 +1,8 @@
-"""Barriers over a table of a live PostgreSQL, under six writers: each is what the truth says.
+"""Barriers over a table of a live PostgreSQL, while six clients write: each one is exact.
 
-The same is played with two wrong orders, which one would think of first, and must be found wrong.
+The tests are repeated with two wrong orders of the steps, which seem natural. They must fail.
 
-DBT_BACKFILL_LIVE_BARRIERS=200      how many barriers of each MV (3)
+DBT_BACKFILL_LIVE_BARRIERS=200      the number of barriers of each MV (default 3)
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ MakeScene = Callable[..., LiveScene]
 
 
 def play(scene: LiveScene, barriers: int, **config: object) -> None:
-    """Barriers under writers; an MV that is complete is backfilled again."""
+    """Run barriers while clients write; a complete MV is backfilled again."""
     scene.write(backfill_rate_limit=RANGE, **config)
     with scene.writers() as writers:
         scene.land()
@@ -80,7 +80,7 @@ def play(scene: LiveScene, barriers: int, **config: object) -> None:
 
 
 def complete(scene: LiveScene) -> None:
-    """Nobody writes any more: the rest is read, and all of it checked."""
+    """After the last write: read the rest and check all versions."""
     check(scene)
     scene.write()
     scene.catch_up()
@@ -100,7 +100,7 @@ def check(scene: LiveScene) -> None:
 def test_each_barrier_is_exact_while_others_write(
     project: Project, make_scene: MakeScene, kind: str
 ) -> None:
-    """Those of two columns are read by three connections at once."""
+    """A table with a key of two columns is read by three connections at once."""
     scene = make_scene(project, TABLES[kind](f"live_{kind.replace(' ', '_')}"))
     play(scene, BARRIERS, backfill_partitions=3 if kind == "two columns" else 1)
     complete(scene)
@@ -109,7 +109,7 @@ def test_each_barrier_is_exact_while_others_write(
 def test_each_barrier_is_exact_while_others_write_and_land(
     project: Project, make_scene: MakeScene
 ) -> None:
-    """One dbt run of many barriers; whenever one waits, what it waits for comes by itself."""
+    """One dbt run of many barriers; another thread lands the changes for which they wait."""
     scene = make_scene(project, TABLES["one column"]("live_landing"))
     limit = max(1, ROWS // BARRIERS)
     scene.write(backfill_rate_limit=limit, barriers_per_run="all", change_feed=scene.feed(60))
@@ -135,7 +135,7 @@ def test_each_barrier_is_exact_by_a_change_table_of_the_users_own(
 
 
 def empty_while_it_waits(scene: LiveScene) -> None:
-    """Twice, and each time after a range was read: the rows that were kept are of no use."""
+    """Empty the table twice, each time after a range was staged; its rows must not be used."""
     for _ in range(2):
         scene.database.sql(f"insert into {scene.name} values (0, 'a', 1, 'gone')")
         assert "WAITS" in scene.run().message(scene.mv.name)
@@ -147,7 +147,7 @@ def empty_while_it_waits(scene: LiveScene) -> None:
 def test_a_commit_that_waits_for_its_standby_is_shown_no_sooner_than_its_position(
     project: Project, make_scene: MakeScene
 ) -> None:
-    """It is in the WAL, and lands, long before anybody sees it."""
+    """The commit is in the WAL and lands long before a reader of the table sees its rows."""
     scene = make_scene(project, TABLES["one column"]("held_back"))
     scene.write(backfill_rate_limit=RANGE)
     waits = ({"synchronous_commit": "on"},) * 3

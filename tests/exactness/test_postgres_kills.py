@@ -1,16 +1,18 @@
-"""Faults between and within the statements of a barrier over a live PostgreSQL, and of its landing.
+"""Faults of a barrier over a live PostgreSQL, and faults of the landing of its changes.
 
-A run stages a range, waits for the feed, plans, merges and commits; a landing peeks at the slot,
-merges its events and only then advances it. Each dies before, after or inside any statement, or
-sends it twice, one after the other or at once, while applications write. Then the next landing and
-the next run follow as they would anyway, and every version of the MV must be exact.
+A run stages a range, waits for the feed, plans, merges and commits. A landing reads the slot,
+merges the events, and only then advances the slot. Both die before, after or inside any statement,
+or send it twice, one after the other or at once. Meanwhile applications write. Then the next
+landing and the next run follow without repair by hand, and every version of the MV must be exact.
 
-A server that is restarted, that removes WAL before it has landed, or has no connection left is
-met the same way.
+Other tests restart the server, let it remove WAL before the changes have landed, or let it refuse
+connections.
 
-DBT_BACKFILL_FAULTS=all         all of them
-DBT_BACKFILL_FAULTS=boundaries  each dies after any statement that writes
-DBT_BACKFILL_FAULTS=3           so many of the barrier, and of the landing; without it, none
+DBT_BACKFILL_FAULTS=all         all faults
+DBT_BACKFILL_FAULTS=boundaries  a death after each statement that writes
+DBT_BACKFILL_FAULTS=3           three faults of the barrier and three of the landing
+
+Without this variable these faults are not played.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ by_hand = pytest.mark.skipif(
 
 @pytest.fixture
 def make_scene(project: Project, database: Database) -> Iterator[Callable[[str, bool], LiveScene]]:
-    """A function that gives a scene after its first barrier, with writers until the test ends."""
+    """A function that returns a scene after its first barrier; writers run until the test ends."""
     with contextlib.ExitStack() as stack:
 
         def make(name: str, by_hand: bool) -> LiveScene:
@@ -92,7 +94,7 @@ def chosen(cells: list[Cell], seed: str) -> list[Cell]:
 
 
 def cells(scene: LiveScene, begin: Callable[[LiveScene], Runner]) -> list[Cell]:
-    """The faults that can befall what a run without one sends."""
+    """All faults of the statements that a run without a fault sends."""
     with stepping():
         runner = begin(scene)
         while not runner.ended:
@@ -107,7 +109,7 @@ def cells(scene: LiveScene, begin: Callable[[LiveScene], Runner]) -> list[Cell]:
 
 
 def strike(scene: LiveScene, begin: Callable[[LiveScene], Runner], cell: Cell) -> None:
-    """The run that the fault befalls, to its end; then what would come next anyway."""
+    """Play a run with this fault to its end; then land and run a barrier as usual."""
     with stepping():
         runner = begin(scene)
         action = action_of(cell.moment)
@@ -148,7 +150,7 @@ def test_a_landing_that_a_fault_befalls_loses_and_doubles_nothing(make_scene: Ma
 
 @by_hand
 def test_two_landings_at_once_do_no_harm(make_scene: MakeScene) -> None:
-    """One is stopped before any of its statements while another one is made from first to last."""
+    """A landing stops before each of its statements while another landing is executed."""
     scene = make_scene("twice_landing", False)
     with stepping():
         recorded = landing_of(scene)
@@ -174,7 +176,7 @@ def test_two_landings_at_once_do_no_harm(make_scene: MakeScene) -> None:
     "mode", ["fast", pytest.param("immediate", marks=pytest.mark.every_profile)]
 )
 def test_the_server_is_restarted_in_the_middle_of_a_range(make_scene: MakeScene, mode: str) -> None:
-    """A lock holds the reader up until the server goes down."""
+    """A lock blocks the reader until the server stops."""
     scene = make_scene(f"restarted_{mode}", False)
     with stepping():
         runner = barrier_of(scene)
@@ -192,7 +194,10 @@ def test_the_server_is_restarted_in_the_middle_of_a_range(make_scene: MakeScene,
 def test_a_commit_that_was_not_flushed_when_the_server_crashed_is_not_shown(
     project: Project, postgresql_programs: Path
 ) -> None:
-    """A range has read it, and is kept until its changes have landed: those that came instead."""
+    """A staged range contains the lost commit. The run must refuse it after the crash.
+
+    Other changes get the positions of the lost commit in the WAL.
+    """
     with logical_postgresql(postgresql_programs, {"wal_writer_delay": "10s"}) as database:
         scene = after_one_barrier(project, database, "unflushed")
 
@@ -252,7 +257,7 @@ def restart_once_it_waits(scene: LiveScene, mode: str) -> None:
 
 @pytest.fixture(scope="module")
 def forgetful(postgresql_programs: Path) -> Iterator[Database]:
-    """A server that soon removes the WAL that a slot keeps: a slot of any other test, too."""
+    """A server that soon removes the WAL of unread slots, even those of other tests."""
     with logical_postgresql(postgresql_programs, {"max_slot_wal_keep_size": "64MB"}) as started:
         yield started
 
@@ -263,12 +268,15 @@ def of_slot(scene: LiveScene, slot: str, column: str) -> Any:
 
 
 def lose_slot(scene: LiveScene) -> None:
-    """The scene's slot alone: no WAL is added before that of the truth has left what there was."""
+    """Let the server remove the WAL of the scene's slot, but not that of the truth's slot.
+
+    New WAL is written only after the truth's slot has advanced past all earlier WAL.
+    """
     truth = scene.upstream.truth
     for _ in range(40):
         position = scene.database.value("select pg_switch_wal()::text")
         while True:
-            scene.database.sql("checkpoint")  # it records which transactions are open, for slots
+            scene.database.sql("checkpoint")  # it logs open transactions; then slots can advance
             if of_slot(scene, scene.changes, "wal_status") == "lost":
                 return
             truth.read()
@@ -292,7 +300,7 @@ def test_after_a_slot_was_lost_the_whole_table_is_compared(
         said = scene.barrier().output
 
     assert "slot lost_changes: PostgreSQL has removed WAL that it had not sent yet" in landed.output
-    assert "were lost with the slot lost_changes: what reads" in landed.output
+    assert "were lost with the slot lost_changes: the readers" in landed.output
     gaps = f"select count(*) from {project.table(scene.changes)} where _op = 'g'"
     assert project.value(gaps) == 1
     assert of_slot(scene, scene.changes, "wal_status") == "reserved"
@@ -302,7 +310,7 @@ def test_after_a_slot_was_lost_the_whole_table_is_compared(
 
 
 def after_one_barrier(project: Project, database: Database, name: str) -> LiveScene:
-    """A table to which nobody writes yet, by a catalog of its own; its slot is landed from."""
+    """A scene after one barrier, without writers, with its own catalog and with `land_changes`."""
     catalog = f"pg_{name}"
     scene = LiveScene(project, database, orders(500, name), rows=80, by_hand=False, catalog=catalog)
     scene.write(backfill_rate_limit=20)
@@ -314,7 +322,7 @@ def after_one_barrier(project: Project, database: Database, name: str) -> LiveSc
 def test_after_a_failover_the_whole_table_is_compared(
     project: Project, forgetful: Database
 ) -> None:
-    """The changes of the previous slot may never have come to the standby."""
+    """The standby may lack changes of the previous slot."""
     scene = after_one_barrier(project, forgetful, "failed_over")
     before = scene.database.value("select timeline_id from pg_control_checkpoint()")
     scene.database.become_standby()
@@ -327,7 +335,7 @@ def test_after_a_failover_the_whole_table_is_compared(
         said = scene.run().output
         scene.land()
         said += scene.run().output
-    assert f"the timeline of the WAL is {before + 1} and was {before}: what reads" in landed.output
+    assert f"the timeline of the WAL is {before + 1} and was {before}: the readers" in landed.output
     assert "re-anchored: the upstream was emptied, or events of it may be missing" in said
     scene.check()
     scene.end()
@@ -336,7 +344,10 @@ def test_after_a_failover_the_whole_table_is_compared(
 def test_a_database_that_was_put_back_is_refused_or_compared(
     project: Project, postgresql_programs: Path
 ) -> None:
-    """Its slot, too, is where it was. What the truth has seen is of the time before."""
+    """The restored database also has the slot's old position.
+
+    The truth does not know the restored history, so the MV is compared with the table.
+    """
     with logical_postgresql(postgresql_programs) as database:
         scene = after_one_barrier(project, database, "put_back")
         saved = database.save()
@@ -345,7 +356,7 @@ def test_a_database_that_was_put_back_is_refused_or_compared(
         scene.barrier()
         shown = project.rows(f"select * from {scene.mv.table}")
         database.put_back(saved)
-        refused = "so it is another database, or one that was put back"
+        refused = "so this is another database, or it was restored"
         for command in (scene.landing, ("run", "--select", scene.mv.name)):
             failed = project.fail(*command)
             assert refused in failed.output + failed.error
@@ -355,7 +366,7 @@ def test_a_database_that_was_put_back_is_refused_or_compared(
         for _ in range(3):
             database.sql("select pg_switch_wal()")
         landed = project.dbt(*scene.landing).output
-        assert "than have landed, so the database was put back: what reads" in landed
+        assert "than have landed, so the database was restored: the readers" in landed
         scene.catch_up()
         scene.catch_up()
         is_right(scene)
@@ -366,7 +377,7 @@ def test_a_database_that_was_put_back_is_refused_or_compared(
         scene.barrier()
         database.put_back(saved)
         told = project.fail(*scene.landing)
-        assert "it is landed again, and what reads it is re-anchored" in told.output + told.error
+        assert "it is landed again, and its readers re-anchor" in told.output + told.error
         project.sql(f"drop table {project.table(scene.changes)}")
         scene.land()
         for _ in range(3):
@@ -380,8 +391,11 @@ def test_a_database_that_was_put_back_is_refused_or_compared(
 def test_a_database_that_was_put_back_without_its_slot_is_compared(
     project: Project, postgresql_programs: Path
 ) -> None:
-    """As by pg_basebackup, which leaves slots out. A landing that is refused makes none: it would
-    be behind what has landed, and past the event that was taken back."""
+    """The database is restored without its slot, like by pg_basebackup.
+
+    A refused landing must not create a slot. That slot would begin behind the landed position, but
+    after the event that the restore has undone.
+    """
     with logical_postgresql(postgresql_programs) as database:
         scene = after_one_barrier(project, database, "slotless")
         scene.catch_up()
@@ -398,7 +412,7 @@ def test_a_database_that_was_put_back_without_its_slot_is_compared(
         database.sql(f"select pg_drop_replication_slot('{scene.changes}')")
         something_else_is_written(database)
         refused = project.fail(*scene.landing)
-        assert "or one that was put back" in refused.output + refused.error
+        assert "or it was restored" in refused.output + refused.error
         for _ in range(4):
             something_else_is_written(database)
         scene.land()
@@ -408,14 +422,14 @@ def test_a_database_that_was_put_back_without_its_slot_is_compared(
 
 
 def something_else_is_written(database: Database) -> None:
-    """A segment of WAL, with nothing of the table."""
+    """Write to another table and begin the next segment of the WAL."""
     database.sql("create table if not exists elsewhere (id int)")
     database.sql("insert into elsewhere values (1)")
     database.sql("select pg_switch_wal()")
 
 
 def is_right(scene: LiveScene) -> None:
-    """The MV is what its query gives of the table as it is."""
+    """Assert that the MV equals its query on the current table."""
     rows = f"select amount * 2, id, label from {scene.upstream.table} where amount > 0"
     shown = scene.project.rows(f"select * from {scene.mv.table}")
     assert shown == scene.project.rows(rows)
@@ -463,7 +477,7 @@ def test_a_driver_that_fetches_all_rows_at_once(project: Project, database: Data
 
 @contextlib.contextmanager
 def no_connections(database: Database, role: str) -> Iterator[None]:
-    """Not even one for this role, once those that it has are closed."""
+    """The server refuses new connections of this role until the block ends."""
     database.sql(f"alter role {role} connection limit 0")
     try:
         yield
@@ -472,7 +486,7 @@ def no_connections(database: Database, role: str) -> Iterator[None]:
 
 
 def test_what_got_no_connection_is_gone_on_with(project: Project, database: Database) -> None:
-    """By the next landing, or the next run."""
+    """The next landing, or the next run, completes the interrupted work."""
     database.sql("create role limited login replication")
     database.sql("alter default privileges grant select on tables to limited")
     table = orders(1500, "limited")

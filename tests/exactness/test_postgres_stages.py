@@ -1,7 +1,7 @@
-"""Rows that were staged for a barrier over a live PostgreSQL: whose they are, what is laid over.
+"""The rows staged for a barrier over a live PostgreSQL, and the events that are laid over them.
 
-Nobody writes while a barrier goes on, so each test says for itself which transactions are open,
-what of them has landed, and what else the change table has.
+No other client writes during a barrier. So each test decides which transactions are open, which of
+their changes have landed, and which other events the change table has.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class UntoldLanding(DeclaredLanding):
 def scene_of(
     make_scene: MakeScene, project: Project, name: str, landing: Any = None, **config: Any
 ) -> LiveScene:
-    """A table of some rows, all of which have landed, and a model that has not been run."""
+    """A table whose rows have all landed, and a model that has not been run."""
     options = {"landing_by_hand": landing} if landing else {}
     scene = make_scene(project, orders(90, name), rows=ROWS, **options)
     scene.write(**config)
@@ -55,19 +55,22 @@ def scene_of(
 
 @contextmanager
 def an_open_transaction(database: Database) -> Iterator[int]:
-    """Its id. What has landed meanwhile may not be visible, as far as a reader knows."""
+    """Keep a transaction open and yield its id.
+
+    A reader cannot know if an event that lands meanwhile belongs to this transaction.
+    """
     with database.connect(autocommit=False) as connection:
         yield int(connection.execute("select pg_current_xact_id()::text").fetchone()[0])
         connection.rollback()
 
 
 def append(scene: LiveScene, *events: dict[str, Any]) -> None:
-    """Events that the truth does not know."""
+    """Add events to the change table that the truth does not know."""
     scene.project.sql(f"insert into {scene.hand.table} {scene.hand._select(events)}")
 
 
 def check_against_the_table(scene: LiveScene) -> None:
-    """The truth is not known, because the table was created again."""
+    """Compare the MV with the current table, because the truth does not follow a new table."""
     rows = f"select id, amount * 2, label from {scene.upstream.table} where amount > 0"
     shown = f"select id_of_row, doubled, label from {scene.mv.table}"
     assert scene.project.rows(shown) == scene.project.rows(rows)
@@ -77,7 +80,7 @@ def check_against_the_table(scene: LiveScene) -> None:
 def test_what_events_tell_of_before_a_truncate_or_a_gap_does_not_come_back(
     project: Project, make_scene: MakeScene, database: Database
 ) -> None:
-    """None of them contains its transaction, and some transaction is running when rows are read."""
+    """The events do not contain their transaction, and a transaction is open when rows are read."""
     scene = scene_of(make_scene, project, "emptied", UntoldLanding)
     scene.barrier()
     with an_open_transaction(database):
@@ -105,8 +108,10 @@ def test_what_events_tell_of_before_a_truncate_or_a_gap_does_not_come_back(
 def test_a_table_that_was_made_anew_is_another_one(
     project: Project, make_scene: MakeScene, database: Database
 ) -> None:
-    """What was read of the one before is not used, and its events, which do not contain their
-    transaction, may be of any time."""
+    """The rows staged from the previous table are not used.
+
+    The events do not contain their transaction, so those of the previous table may be of any time.
+    """
     scene = scene_of(make_scene, project, "anew", UntoldLanding)
     database.sql(f"insert into {scene.name} values (500, 3, 'gone')")
     assert "WAITS" in scene.run().message(scene.mv.name)
@@ -157,7 +162,10 @@ def test_ids_that_were_given_long_ago_or_in_another_history_are_of_no_transactio
 def test_a_commit_that_is_held_back_is_laid_over_though_its_id_was_not_listed(
     project: Project, make_scene: MakeScene, database: Database
 ) -> None:
-    """No later one has ended, and a snapshot lists the open ones only up to there."""
+    """The commit waits for a standby, and its id is the highest one of the server.
+
+    A snapshot lists open transactions only up to the highest ended one, so not this one.
+    """
     scene = scene_of(make_scene, project, "held")
     held = threading.Thread(
         target=database.sql, args=(f"insert into {scene.name} values (500, 3, 'held')",)
@@ -181,15 +189,17 @@ def wait_until(database: Database, condition: str) -> None:
         if database.value(condition):
             return
         time.sleep(0.05)
-    raise AssertionError(f"never so: {condition}")
+    raise AssertionError(f"this never became true: {condition}")
 
 
 def test_rows_that_another_run_replaced_are_not_taken_for_a_range_without_any(
     project: Project, make_scene: MakeScene
 ) -> None:
-    """As they were written, before they are counted; after that; and after they were planned with.
-    A table of staged rows that is replaced, because the model reads other columns, has versions of
-    the same numbers, where the format counts them."""
+    """Another run replaces the staged rows before they are counted, after that, or after the plan.
+
+    If the model reads other columns, the table of staged rows is created again. On Delta the new
+    table has versions with the same numbers.
+    """
     scene = scene_of(make_scene, project, "replaced", backfill_rate_limit=12)
     staged = f"{scene.mv.table}__staged"
     another = f"select * except (__bf_stage), 'another' as __bf_stage from {staged}"
@@ -242,13 +252,13 @@ def test_rows_that_another_run_replaced_are_not_taken_for_a_range_without_any(
 def test_a_table_of_others_that_stands_where_rows_are_staged_is_neither_emptied_nor_dropped(
     project: Project, make_scene: MakeScene
 ) -> None:
-    """Be it there before the MV, or made once nothing more is to be staged."""
+    """The table exists before the MV, or it is created after the last range was staged."""
     scene = scene_of(make_scene, project, "theirs")
     staged = f"{scene.mv.table}__staged"
     make = f"create table {staged} using {project.file_format} as select 7 as id"
     project.sql(make)
     refused = project.fail("--select", scene.mv.name)
-    assert f"{staged} exists, and has no staged rows of this package. Rename it" in refused.error
+    assert f"{staged} exists, but has no staged rows of this package. Rename it" in refused.error
     assert project.rows(f"select * from {staged}") == [(7,)]
     assert not project.exists(scene.mv.name)
 
@@ -268,7 +278,7 @@ def test_a_table_of_others_that_stands_where_rows_are_staged_is_neither_emptied_
 def test_a_refresh_beside_the_mv_in_use_leaves_no_staged_rows(
     project: Project, make_scene: MakeScene
 ) -> None:
-    """The plan that puts the next generation in place names rows that were staged for that one."""
+    """The plan of the replacement names rows that were staged for the next generation."""
     scene = scene_of(make_scene, project, "beside")
     scene.barrier()
     scene.write(full_refresh_mode="beside")

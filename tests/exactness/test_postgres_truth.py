@@ -1,4 +1,4 @@
-"""The truth of a live PostgreSQL by itself: what it says of a position is what the table held."""
+"""Tests of the truth of a live PostgreSQL: its rows at a position are those of the table."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Each protection of the protocol, taken out of the macros, is missed: the oracle says what broke.
+"""If a protection of the protocol is removed from the macros, the oracle finds a wrong MV.
 
-A play is an interleaving of two or three runs that a protection is there for. With the macros as
-they are the MV is exact at every version; with the protection taken out it must not be.
+A play is an interleaving of two or three runs for which the protection is needed. With unchanged
+macros every version of the MV is exact. Without the protection some version must be wrong.
 
-DBT_BACKFILL_FAULTS=all         plays with the macros as they are, too
+DBT_BACKFILL_FAULTS=all         also plays with the unchanged macros
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def stopped(scene: Scene, statement: Statement, *arguments: str) -> Runner:
 
 
 def a_run_dies_after_its_range(scene: Scene) -> None:
-    """The next one must execute that plan, though the upstream has gone on."""
+    """The next run must execute the stored plan, although the upstream has changed since."""
     scene.commit()
     stopped(scene, RANGE).advance(die_after)
     scene.commit()
@@ -50,7 +50,7 @@ def a_run_dies_after_its_range(scene: Scene) -> None:
 
 
 def a_run_wakes_up_before_its_changes(scene: Scene) -> None:
-    """Others have committed its barrier and the next."""
+    """Meanwhile other runs have committed its barrier and the next one."""
     scene.commit()
     stalled = stopped(scene, CHANGES)
     for _ in range(2):
@@ -60,7 +60,7 @@ def a_run_wakes_up_before_its_changes(scene: Scene) -> None:
 
 
 def a_run_wakes_up_before_both(scene: Scene) -> None:
-    """The same where one statement merges changes and range."""
+    """Other runs have committed two barriers; one statement merges changes and range."""
     scene.commit()
     stalled = stopped(scene, BOTH)
     for _ in range(2):
@@ -79,7 +79,7 @@ def a_run_wakes_up_before_its_commit(scene: Scene) -> None:
 
 
 def a_run_wakes_up_in_another_mv(scene: Scene) -> None:
-    """Its MV was dropped and created again, and a run of the new one died at the same barrier."""
+    """The MV was dropped and created again; a run of the new MV died at the same barrier."""
     scene.commit()
     stalled = stopped(scene, RANGE)
     for table in ("", "__progress", "__barriers"):
@@ -92,7 +92,7 @@ def a_run_wakes_up_in_another_mv(scene: Scene) -> None:
 
 
 def two_runs_stage_their_changes(scene: Scene) -> None:
-    """One stages those of an older version, before it finds the other's plan."""
+    """One run stages the changes up to an older version, before it finds the plan of the other."""
     scene.commit()
     late = stopped(scene, PLAN)
     scene.commit()
@@ -103,7 +103,7 @@ def two_runs_stage_their_changes(scene: Scene) -> None:
 
 
 def a_run_executes_the_plan_of_a_younger_snapshot(scene: Scene) -> None:
-    """One that deletes, which its own log does not contain."""
+    """The younger snapshot deletes rows, but the run's own log does not contain it."""
     late = stopped(scene, PLAN)
     upstream = scene.upstream
     upstream.commit(upstream.commits.delete(upstream.rows, sorted(upstream.rows)[:2]))
@@ -124,7 +124,7 @@ def a_range_is_sent_twice_at_once(scene: Scene) -> None:
 
 
 def a_rescale_wakes_up_before_its_commit(scene: Scene) -> None:
-    """A run has gone on with its plan, and others after it."""
+    """Another run has committed its plan, and a second run has committed the next barrier."""
     stalled = stopped(scene, COMMIT, *rescaling(8))
     for _ in range(2):
         scene.run()
@@ -138,13 +138,13 @@ def a_full_refresh(scene: Scene) -> None:
 
 @dataclass(frozen=True)
 class Protection:
-    """What it takes to take a protection out: replacements in macros, each found exactly once."""
+    """The replacements in macros that remove a protection, each found exactly once."""
 
     name: str
     replacements: tuple[Replacement, ...]
     play: Callable[[Scene], None]
     file_format: str | None = None
-    """The only format that needs it."""
+    """The only table format that needs the protection; None if both need it."""
     at_once: bool = False
     """Whether one statement merges changes and range in the play."""
 
@@ -281,9 +281,9 @@ PROTECTIONS = (
 
 
 def play(project: Project, protection: Protection, *, may_fail: bool) -> None:
-    """The interleaving, all checks, and the run that follows, with all checks again.
+    """Play the interleaving and check the MV; then run once more and check the MV again.
 
-    The MV has all rows: one that is written wrongly is never one that the query leaves out.
+    The query returns all rows, so it cannot hide a row that was written wrongly.
     """
     scene = Scene(project, "played", rows=40, query="everything")
     scene.mv.write(backfill_rate_limit=8)

@@ -1,8 +1,8 @@
-"""The MV is exact at every version of it, over random histories.
+"""Every version of the MV is exact, over random histories.
 
-DBT_BACKFILL_HISTORIES=300      how many histories (20)
-DBT_BACKFILL_SEED=7             other ones than the default's, which are always the same
-DBT_BACKFILL_SHRINK=1           look for the shortest history that fails (slow)
+DBT_BACKFILL_HISTORIES=300      the number of histories (default 20)
+DBT_BACKFILL_SEED=7             other histories; by default they are always the same
+DBT_BACKFILL_SHRINK=1           search for the shortest history that fails (slow)
 """
 
 from __future__ import annotations

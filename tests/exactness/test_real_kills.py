@@ -1,12 +1,14 @@
-"""kill -9 in the middle of a barrier: the MV is exact at every version, and the next run goes on.
+"""After kill -9 in the middle of a barrier, the next run continues and every MV version is exact.
 
-The process dies as soon as a statement was sent, or somewhat later. A server may well go on with
-what a client that is gone has sent. What dies is the dbt process that talks to a Thrift server,
-the server, or a dbt process that has Spark in it (`method: session`), Spark included. Over a live
-PostgreSQL the landing dies, too.
+The process dies as soon as a statement was sent, or a moment later. There are three kinds of
+processes: a dbt client of a Thrift server, the server itself, and a dbt process that contains Spark
+(`method: session`). A server may continue the statements of a dead client. Over a live PostgreSQL
+the landing dies too.
 
-DBT_BACKFILL_KILLS=20     how many of each (1); without it a client dies on one profile, a server on
-                          the other, no session, and none over PostgreSQL
+DBT_BACKFILL_KILLS=20     the number of kills of each kind (default 1)
+
+By default a client dies on one profile and a server on the other one. Sessions and runs over
+PostgreSQL are only killed if the variable is set.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ def thrift(lake: ThriftLake) -> ThriftLake:
 
 
 def wait_for(run: subprocess.Popen[str], step: str, delay: float) -> None:
-    """Returns so many seconds after the run has sent the statement."""
+    """Return `delay` seconds after the run has sent the statement."""
     assert run.stdout is not None
     printed = []
     for line in run.stdout:
@@ -68,7 +70,7 @@ def wait_for(run: subprocess.Popen[str], step: str, delay: float) -> None:
 
 
 def kill(run: subprocess.Popen[str]) -> None:
-    """The process and those that it has started."""
+    """Kill the process and all processes that it has started."""
     os.killpg(run.pid, signal.SIGKILL)
     run.communicate()
 
@@ -85,12 +87,12 @@ def survive(
     die: Callable[[Scene, str, float], None],
     query: str = "positive",
 ) -> None:
-    """Kills, each followed by what the next runs do, and by all checks."""
+    """Kill several times; after each kill the next runs must succeed, and the MV is checked."""
     scene = Scene(project, what, rows=max(120, 20 * KILLS), query=query)
     scene.mv.write(backfill_rate_limit=5)
     scene.run()
     for step, delay in moments(what):
-        if step == "merge the range":  # alone: with changes one statement merges both
+        if step == "merge the range":  # sent only if no changes are merged with the range
             scene.catch_up()
         else:
             scene.commit()
@@ -136,7 +138,7 @@ def test_the_server_is_killed(project: Project, thrift: ThriftLake) -> None:
 
 
 @pytest.mark.skipif(not ALL, reason=TAKES_LONG)
-@pytest.mark.profiles("thrift-delta", reason="needs a lake that a session can open, too")
+@pytest.mark.profiles("thrift-delta", reason="a session must be able to open the same lake")
 def test_a_process_with_spark_in_it_is_killed(
     project: Project, thrift: ThriftLake, tmp_path: Path
 ) -> None:
@@ -154,7 +156,8 @@ def test_a_process_with_spark_in_it_is_killed(
             kill(run)
             thrift.start_again()
 
-    # dbt-spark turns ANSI mode off in its session: no other query may be run by the server, too.
+    # dbt-spark turns ANSI mode off in its session, but the server's mode is on. `everything` has
+    # the same result in both modes.
     survive(project, "session", die, query="everything")
 
 
@@ -162,7 +165,7 @@ def test_a_process_with_spark_in_it_is_killed(
 def test_a_run_over_a_live_postgresql_is_killed_and_what_lands_its_changes(
     project: Project, database: Database
 ) -> None:
-    """Applications go on writing, and another landing begins at once."""
+    """Applications continue to write, and another landing begins at once."""
     scene = LiveScene(
         project, database, orders(40 * KILLS, "killed"), rows=30 * KILLS, seed="kill", by_hand=False
     )

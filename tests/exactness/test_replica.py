@@ -1,7 +1,7 @@
-"""Ranges that are read from `<mv>__replica`, whatever happens to it or to its upstream.
+"""Ranges that are read from `<mv>__replica`, whatever happens to the replica or to its upstream.
 
-Every test ends with all versions of the MV held against both oracles. The random histories and the
-fault matrix have replicas, too. By hand any suite of a table of Delta or Iceberg is run with one:
+Most tests end with a check of all versions of the MV by both oracles. The random histories and the
+fault matrix also use replicas. Any other suite over a Delta or Iceberg table can be run with one:
 
 DBT_BACKFILL_REPLICATE=always pytest tests/functional/test_upstream_surprises.py --all
 """
@@ -33,7 +33,7 @@ LET_GO, DROP = "release the replica", "drop the replica"
 
 
 class Scene:
-    """An upstream of 60 rows, and an MV that takes six of them a barrier from a copy of them."""
+    """An upstream of 60 rows, and an MV that reads six rows a barrier from a copy of them."""
 
     def __init__(self, project: Project, **config: Any) -> None:
         self.project = project
@@ -52,19 +52,19 @@ class Scene:
 
     @property
     def ids(self) -> list[list[int]]:
-        """Those up to the furthest position, and those that have not been read."""
+        """The ids up to the furthest position, and the ids that have not been read."""
         reached = [p.pk[0] for p in self.mv.progress().positions.values() if p.pk is not None]
         all_ids = sorted(number for (number,) in self.upstream.rows)
         last = bisect.bisect_right(all_ids, max(reached))
         return [all_ids[:last], all_ids[last:]]
 
     def free(self, above: int) -> list[int]:
-        """Three ids that no row has."""
+        """Three unused ids."""
         taken = self.upstream.rows
         return [n for n in range(above, above + 40) if (n,) not in taken][:3]
 
     def change(self, shift: int = 0) -> None:
-        """Changes of all kinds, among what was read and what is ahead."""
+        """Make changes of all kinds, in rows that were read and in rows that were not."""
         commits = self.upstream.commits
         for ids in self.ids:
             first, second, third, *_ = ids[shift:]
@@ -78,7 +78,7 @@ class Scene:
             self.upstream.commit(commits.rekey(rows, {(third,): (moved,)}))
 
     def end(self) -> None:
-        """To its end, after which nothing is left beside the MV."""
+        """Complete and check the MV; the replica must then be dropped."""
         self.finish()
         self.mv.check_complete()
         self.mv.check()
@@ -89,9 +89,9 @@ class Scene:
         assert not self.project.exists("mv__replica")
 
     def check_now(self, *tables: str) -> None:
-        """By SQL, where the upstream has been through what `Upstream` has no rows of.
+        """Compare the MV with its query by SQL. Used if `Upstream` does not know the rows.
 
-        :param tables: the upstream, or others of which one may stand for it
+        :param tables: the tables of which one must lead to the MV's rows; by default the upstream
         """
         [position] = set(self.mv.progress().positions.values())
         read = "true" if position.finished else f"id <= {position.pk[0]}"  # type: ignore[index]
@@ -108,7 +108,7 @@ def make(project: Project) -> Callable[..., Scene]:
 
 
 def replace(scene: Scene) -> None:
-    """By other rows of the same keys, and of other keys."""
+    """Replace the upstream by a table with other rows, of the same keys and of other keys."""
     project, table = scene.project, scene.upstream.table
     clauses = f"using {project.file_format} {properties_clause(project.format.followable)}"
     rows = f"select id + id % 3 as id, amount + 1 as amount, 'replaced' as label from {table}"
@@ -123,7 +123,7 @@ def recreate(scene: Scene) -> None:
 
 
 def clean_up(scene: Scene) -> None:
-    """What was there before is rewritten, and its files are gone."""
+    """Rewrite rows and delete the files of old versions."""
     project, table = scene.project, scene.upstream.table
     project.sql(f"update {table} set amount = amount + 1 where id % 20 = 0")
     project.sql(f"delete from {table} where id % 30 = 0")
@@ -140,7 +140,7 @@ def restore(scene: Scene) -> None:
 SURPRISES: dict[str, Callable[[Scene], None]] = {
     each.__name__: each for each in (replace, recreate, clean_up, restore)
 }
-# The statement before which it happens.
+# The statement before which the surprise happens.
 MOMENTS = {
     "made": "copy the rows that are ahead",
     "planned": "plan the barrier",
@@ -179,11 +179,11 @@ def test_a_copy_may_be_made_in_parts(make: Callable[..., Scene], project: Projec
     for _ in range(2):
         assert scene.run().output.count(COPIED) == 1
         kept = project.value("select count(*) from {schema}.mv__replica")
-        assert 2 * RANGE <= kept <= 2 * RANGE + 3  # some that came in the ranges since
+        assert 2 * RANGE <= kept <= 2 * RANGE + 3  # `change` has inserted some rows into the ranges
         scene.change()
     scene.write(barriers_per_run=1)
     scene.run()
-    scene.write(backfill_rate_limit=RANGE + 1)  # its end is none of a range any more
+    scene.write(backfill_rate_limit=RANGE + 1)  # so no range ends where the part ends
     assert scene.run().output.count(COPIED) == 1
     scene.end()
 
@@ -192,7 +192,7 @@ def test_a_copy_may_be_made_in_parts(make: Callable[..., Scene], project: Projec
 def test_a_key_that_filled_several_ranges_when_bounds_were_found_costs_a_part_none(
     project: Project,
 ) -> None:
-    """It appeared so often then, and no longer when the part was made that it lies in."""
+    """The key appeared 26 times when bounds were found, but once when its part was copied."""
     project.create_table("up", "id int, label string")
     project.sql("insert into {schema}.up select id, 'r' from range(1, 71)")
     project.sql("insert into {schema}.up select 30, 'twin' from range(25)")
@@ -208,11 +208,11 @@ def test_a_key_that_filled_several_ranges_when_bounds_were_found_costs_a_part_no
     assert project.rows("select * from {schema}.mv") == read
 
 
-@pytest.mark.profiles("session-delta", reason="Delta's feed tells other days than its table has")
+@pytest.mark.profiles("session-delta", reason="only Delta's feed changes such days")
 def test_a_row_that_the_feed_tells_as_another_one_is_read_from_the_upstream(
     project: Project,
 ) -> None:
-    """The 10th of October 1582 comes as the 15th, which is a key, too."""
+    """The feed returns the 10th of October 1582 as the 15th, which is another existing key."""
     project.create_table("up", "day date, amount int")
     days = ["01", "02", "03", "10", "15", "20", "21", "22", "23", "24"]
     rows = ", ".join(f"(date'1582-10-{day}', {day})" for day in days)
@@ -250,7 +250,7 @@ def test_vnodes_and_rates_may_change_under_way(make: Callable[..., Scene]) -> No
     scene.change()
     scene.write(backfill_vnodes=[1], backfill_rate_limit=3)
     assert COPIED not in scene.run().output
-    scene.write(backfill_vnodes=[1, 2])  # it has no rows of the second
+    scene.write(backfill_vnodes=[1, 2])  # the copy has no rows of vnode 2
     assert scene.run().output.count(COPIED) == 1
     scene.write(backfill_vnodes=None)
     assert scene.run().output.count(COPIED) == 1
@@ -260,7 +260,7 @@ def test_vnodes_and_rates_may_change_under_way(make: Callable[..., Scene]) -> No
 def test_keys_in_doubt_are_read_from_the_upstream(
     make: Callable[..., Scene], project: Project
 ) -> None:
-    """A key appeared twice for a while, so its events do not contain its row."""
+    """A key appeared twice for a while, so the feed's events do not contain its final row."""
     scene = make()
     scene.run()
     key = scene.ids[1][0]
@@ -269,7 +269,7 @@ def test_keys_in_doubt_are_read_from_the_upstream(
     project.sql(f"delete from {scene.upstream.table} where id = {key} and label <> 'twin'")
     said = scene.run().output
     scene.check_now()
-    if project.file_format == "delta":  # Iceberg's row lineage has nothing in between
+    if project.file_format == "delta":  # Iceberg's row lineage has no events between snapshots
         assert "the feed does not list all that has changed since its rows were copied" in said
         assert COPIED in scene.run().output
     scene.finish()
@@ -289,7 +289,7 @@ def test_a_copy_that_is_outgrown_is_made_anew(make: Callable[..., Scene], projec
 
 
 def test_a_copy_may_go_at_any_time(make: Callable[..., Scene], project: Project) -> None:
-    """By hand, with the run that makes it, or because the model wants none."""
+    """It is dropped by hand, by a run that dies, or because the model no longer wants a copy."""
     scene = make()
     project.fail(intercept=crash_before(": plan the barrier 1"))
     assert project.exists("mv__replica")
@@ -298,7 +298,7 @@ def test_a_copy_may_go_at_any_time(make: Callable[..., Scene], project: Project)
     scene.change()
     project.fail(intercept=crash_before(": merge the "))
     project.sql("drop table {schema}.mv__replica")
-    scene.run()  # as it was planned, from the upstream
+    scene.run()  # the planned barrier, with its range from the upstream
     assert scene.run().output.count(COPIED) == 1
 
     scene.write(replicate="never")
@@ -311,7 +311,7 @@ def test_a_copy_may_go_at_any_time(make: Callable[..., Scene], project: Project)
 def test_where_another_run_has_dropped_the_copy_the_upstream_is_read(
     make: Callable[..., Scene], project: Project
 ) -> None:
-    """As it does to make its own, with the first range and with one that has an overlay."""
+    """The copy is dropped before the first range, and before a range with an overlay."""
     scene = make()
 
     def drop(sql: str, proceed: Proceed) -> None:
@@ -355,7 +355,7 @@ def test_after_a_gap_another_copy_is_made(make: Callable[..., Scene], project: P
 def test_what_happens_to_the_upstream_meanwhile(
     make: Callable[..., Scene], surprise: str, moment: str
 ) -> None:
-    """The run may end with an error, or show the version that it had begun with."""
+    """The run may fail, or show the version of the upstream with which it began."""
     scene = make()
     if moment != "made":
         scene.run()
@@ -396,7 +396,7 @@ def test_a_query_without_a_select_has_all_columns_in_the_copy(project: Project) 
 def test_a_copy_has_the_types_of_its_upstream_and_skips_files_by_a_key_that_stands_last(
     project: Project,
 ) -> None:
-    """Delta keeps statistics of a table's first 32 columns, and pads char(n) as it is read."""
+    """Delta keeps statistics only for a table's first 32 columns, and pads char(n) when reading."""
     types = {
         "code": "char(3)", "label": "varchar(9)", "price": "decimal(20, 4)",
         "at": "timestamp", "day": "date", "raw": "binary",
@@ -443,7 +443,7 @@ def test_a_copy_has_the_types_of_its_upstream_and_skips_files_by_a_key_that_stan
 def test_columns_that_the_query_names_by_its_alias_of_the_table_are_copied(
     project: Project,
 ) -> None:
-    """None of these names is one of the upstream."""
+    """The upstream has no columns with these names."""
     project.create_table("up", "id int, amount int, label string")
     project.sql("insert into {schema}.up select id, id, 'r' from range(1, 21)")
     queries = {
@@ -463,7 +463,10 @@ def test_columns_that_the_query_names_by_its_alias_of_the_table_are_copied(
 
 @pytest.mark.profiles("session-delta", reason="another schema of an Iceberg table is a gap")
 def test_a_field_that_came_with_a_row_is_read_from_the_upstream(project: Project) -> None:
-    """Delta's log does not show it, and the query reads another field of the struct."""
+    """A MERGE adds a field to a struct, which Delta's log does not show.
+
+    The query reads another field of the struct.
+    """
     project.create_table("up", "id int, s struct<a: int>, label string")
     project.sql("insert into {schema}.up select id, struct(id as a), 'r' from range(40)")
     query = f"select id, s.a as a, label from {source('up')}"
@@ -482,12 +485,12 @@ def test_a_field_that_came_with_a_row_is_read_from_the_upstream(project: Project
     assert project.rows("select * from {schema}.mv") == read
 
 
-@pytest.mark.profiles("session-iceberg", reason="Delta has no formats that one cannot go back to")
+@pytest.mark.profiles("session-iceberg", reason="about Iceberg's format versions")
 @pytest.mark.parametrize("arguments", [(), ("--full-refresh",)], ids=["run", "full-refresh"])
 def test_a_copy_gives_way_to_one_of_an_older_format(
     project: Project, arguments: tuple[str, ...]
 ) -> None:
-    """The upstream was of format 3, and is created with format 2 while the MV is backfilled."""
+    """The upstream had format 3 and is created again with format 2 during the backfill."""
     config = {"backfill_rate_limit": 10, "replicate": "always"}
     for properties in (Iceberg().with_changelog, {}):
         project.sql("drop table if exists {schema}.up")

@@ -1,7 +1,7 @@
-"""One history gives the same MV, row for row, on every connection and table format.
+"""One history leads to the same MV, row for row, on every connection and table format.
 
-The MV of each barrier is written down here, as its number of rows and a digest of them: all
-profiles are held against one and the same text.
+This file contains the number of rows and a digest of the rows after each barrier. All profiles are
+compared with these values.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def draw_row(rng: random.Random, number: int) -> Row:
 
 
 def draw_commits(rng: random.Random, make: Commits, rows: Rows, turn: int) -> list[Commit]:
-    """What happens before a barrier, each commit of keys of its own."""
+    """The commits before a barrier. Each commit changes its own keys."""
     keys = rng.sample(sorted(rows), 9)
     absent = [draw_row(rng, number) for number in range(100 + turn * 5, 105 + turn * 5)]
     label = rng.choice((None, "hide", "shown"))

@@ -1,10 +1,10 @@
-"""The MV is exact at every version of it, though keys appear twice for a while between barriers.
+"""Every version of the MV is exact, although keys appear twice for a while between barriers.
 
-Histories over a wide list of types, with queries that use the session's time zone.
+The histories have columns of many types, and queries that use the session's time zone.
 
-DBT_BACKFILL_TWIN_HISTORIES=100    how many histories (3)
-DBT_BACKFILL_TWIN_HISTORY=17       this one only
-DBT_BACKFILL_SEED=7                other ones than the default's, which are always the same
+DBT_BACKFILL_TWIN_HISTORIES=100    the number of histories (default 3)
+DBT_BACKFILL_TWIN_HISTORY=17       only this history
+DBT_BACKFILL_SEED=7                other histories; by default they are always the same
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The upstream of the tests by itself: what it says of each version is what the table has."""
+"""Tests of the tests' upstream: its rows of each version are those of the real table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from support.project import Project
 def test_every_kind_of_commit_makes_the_rows_that_it_says(
     project: Project, layout: str, merge_on_read: bool
 ) -> None:
-    """Whoever draws an upstream of another layout checks it too: see `Player.play`."""
+    """`Player.play` repeats this check for upstreams with a random layout."""
     rng = random.Random(layout)
     keys = KeySpace(("int", "string"))
     schema = keys.schema()

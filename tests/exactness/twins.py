@@ -1,8 +1,8 @@
-"""An upstream in which keys appear twice for a while: its rows, and the commits that do that.
+"""An upstream in which keys appear twice for a while: its rows and its commits.
 
-Each row has a number, `at`, which identifies rows of one key: the older one is deleted by it. What
-happens to a few keys is an episode, some commits in order. Episodes of one moment have no key in
-common, so that their commits may be interleaved, and a barrier may come in the middle of them.
+Each row has a number, `at`, which distinguishes the rows of one key. A DELETE of one of them names
+this number. An episode is a sequence of commits that change a few keys. Episodes that overlap in
+time have no common key. So their commits may be interleaved, and a barrier may come between them.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from exactness.payloads import PAYLOAD_TYPES, TIMESTAMPS
 from exactness.upstream import AMOUNTS, LABELS, TOUCHES, Commits, KeySpace, Schema
 
 HIDDEN = {"amount": -1, "label": "hide"}
-"""What most filters of `zoned.py` drop."""
+"""The values of a row that most filters of `zoned.py` drop."""
 
 
 @dataclass(frozen=True)
 class Statement:
-    """One commit: what it says, the rows that it removes and those that it adds."""
+    """One commit: its SQL, the rows that it removes and the rows that it adds."""
 
     sql: str
     removed: tuple[Row, ...] = ()
@@ -47,10 +47,10 @@ class Episode:
 
 @dataclass(frozen=True)
 class Payloads:
-    """The columns that are no key, and their values."""
+    """The columns outside the key, and their values."""
 
     types: dict[str, str]
-    """A name in PAYLOAD_TYPES by the column's."""
+    """For each column: the name of its type in PAYLOAD_TYPES."""
 
     def schema(self, keys: KeySpace, order: Sequence[int]) -> Schema:
         plain = keys.schema(order)
@@ -69,7 +69,7 @@ class Payloads:
 
 @dataclass
 class Writer:
-    """Writes statements on one table, and gives each new row its number."""
+    """Makes statements on one table and numbers the new rows."""
 
     commits: Commits
     payloads: Payloads
@@ -96,7 +96,7 @@ class Writer:
         return Statement(f"delete from {self.table} where {self._any_of(rows)}", rows)
 
     def change(self, row: Row, **values: Any) -> tuple[Row, Statement]:
-        """An UPDATE of one row by its key and its number, and the row after it."""
+        """An UPDATE of one row by its key and number; returns the new row and the statement."""
         after = {**row, **values}
         types = self.schema.columns
         assigned = ", ".join(f"{n} = {literal(v, types[n])}" for n, v in values.items())
@@ -107,14 +107,14 @@ class Writer:
         return self.change(row, **dict(zip(self.schema.key, key, strict=True)))
 
     def update_of_key(self, rows: Sequence[Row], label: str) -> tuple[list[Row], Statement]:
-        """An UPDATE of all rows of one key, by the key alone."""
+        """An UPDATE of all rows of one key."""
         after: list[Row] = [{**row, "label": label} for row in rows]
         where = self.schema.has_key(self.schema.key_of(rows[0]))
         sql = f"update {self.table} set label = {literal(label, 'string')} where {where}"
         return after, Statement(sql, tuple(rows), tuple(after))
 
     def exchange(self, one: Row, other: Row) -> Statement:
-        """One UPDATE that gives two rows each other's key."""
+        """One UPDATE that swaps the keys of two rows."""
         one_key, other_key = self.schema.key_of(one), self.schema.key_of(other)
         assigned = []
         for name, to_one, to_other in zip(self.schema.key, other_key, one_key, strict=True):
@@ -169,7 +169,7 @@ class NoRoom(Exception):
 
 @dataclass
 class Moment:
-    """What an episode may be about: keys with one row, and keys with none."""
+    """The keys that a new episode may use: keys with one row, and keys without a row."""
 
     writer: Writer
     keys: KeySpace
@@ -202,7 +202,7 @@ class Moment:
         return self.writer.schema.key_of(row)
 
     def twin_of(self, row: Row, **values: Any) -> Row:
-        """Another row of the same key: sometimes hidden, or a copy of all but the number."""
+        """Another row of the same key. It may be hidden, or a copy with another number."""
         chance = self.rng.random()
         twin = self.writer.row(self.key_of(row), **values)
         if chance < 0.2:
@@ -234,7 +234,7 @@ def rotated(m: Moment) -> list[Statement]:
 
 
 def _around(m: Moment, count: int) -> list[Statement]:
-    """Each row gets the next one's key, one UPDATE each, in any order."""
+    """Each row gets the key of the next row. Each UPDATE changes one row; their order is random."""
     rows = [m.row() for _ in range(count)]
     moves = [m.writer.rekey(a, m.key_of(b)) for a, b in zip(rows, rows[1:] + rows[:1], strict=True)]
     m.rng.shuffle(moves)
@@ -255,7 +255,7 @@ def there_and_back(m: Moment) -> list[Statement]:
 
 
 def born_twice(m: Moment) -> list[Statement]:
-    """A key that was not there gets two rows, by one commit or by two; one of them goes."""
+    """A new key gets two rows, by one commit or by two; then one of the rows is deleted."""
     key = m.absent_key()
     one = m.writer.row(key)
     other = m.twin_of(one)
@@ -265,7 +265,7 @@ def born_twice(m: Moment) -> list[Statement]:
 
 
 def changed_meanwhile(m: Moment) -> list[Statement]:
-    """A row is updated while its key appears twice, or both rows are."""
+    """One row or both rows are updated while the key appears twice."""
     old = m.row()
     new = m.twin_of(old)
     twins = [old, new]
@@ -280,7 +280,7 @@ def changed_meanwhile(m: Moment) -> list[Statement]:
 
 
 def chained(m: Moment) -> list[Statement]:
-    """The key appears twice two times in a row."""
+    """The key appears twice, then once, then twice again."""
     first = m.row()
     second, third = m.twin_of(first), m.twin_of(first)
     w = m.writer
@@ -288,7 +288,7 @@ def chained(m: Moment) -> list[Statement]:
 
 
 def hidden(m: Moment) -> list[Statement]:
-    """Most queries return one of the twins only, and not always the one that stays."""
+    """Most queries return only one of the two rows, which may be the one that is deleted."""
     old = m.row()
     if m.rng.random() < 0.5:
         new = m.twin_of(old, **HIDDEN)
@@ -299,12 +299,12 @@ def hidden(m: Moment) -> list[Statement]:
 
 
 def doubled(m: Moment) -> list[Statement]:
-    """A row appears twice, equal in all columns; one MERGE deletes both and inserts one again."""
+    """Two rows are equal in all columns; one MERGE deletes both and inserts one of them again."""
     row = m.row()
     return [m.writer.insert(row), m.writer.merge([row, row], [row])]
 
 
-# -- episodes in which it does not ----------------------------------------------------------------
+# -- episodes in which no key appears twice -------------------------------------------------------
 
 
 def replaced_at_once(m: Moment) -> list[Statement]:
@@ -322,7 +322,7 @@ def reborn(m: Moment) -> list[Statement]:
 
 
 def pushed_out(m: Moment) -> list[Statement]:
-    """A row is deleted, another takes its key, and a new one that one's."""
+    """A row is deleted, a second row gets its key, and a new row gets the second row's old key."""
     gone, mover = m.row(), m.row()
     moved = m.writer.rekey(mover, m.key_of(gone))[1]
     return [m.writer.delete(gone), moved, m.writer.insert(m.twin_of(mover))]
@@ -376,13 +376,13 @@ OTHERS: tuple[Callable[[Moment], list[Statement]], ...] = (
 
 @dataclass
 class Tale:
-    """The rows of an upstream as they change, and what is still to come of its episodes."""
+    """The current rows of an upstream, and the commits of its episodes that are still to come."""
 
     writer: Writer
     keys: KeySpace
     rows: list[Row] = field(default_factory=list)
     episodes: list[Episode] = field(default_factory=list)
-    """All that there have been, or have begun."""
+    """All episodes that have begun."""
     _pending: list[tuple[Episode, Statement]] = field(default_factory=list)
 
     @property
@@ -398,7 +398,7 @@ class Tale:
         return self._tell(self.writer.insert(*map(self.writer.row, keys)))
 
     def until_the_barrier(self, commits: int, may_catch: bool) -> list[Statement]:
-        """About so many commits. At the end of them a key may appear twice, if `may_catch`."""
+        """At least `commits` commits. With `may_catch` they may end while a key appears twice."""
         while len(self._pending) < commits and self._begin_episode():
             pass
         told = len(self._pending)
@@ -410,7 +410,7 @@ class Tale:
         return [self._tell(statement) for statement in statements]
 
     def overwritten(self) -> Statement:
-        """All rows at once, some of them as they were; an unfinished episode is none any more."""
+        """Overwrite all rows at once. Half of them stay unchanged. No episode may be unfinished."""
         assert not self._pending
         kept = self.rng.sample(self.rows, len(self.rows) // 2)
         changed = [

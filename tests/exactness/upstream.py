@@ -1,4 +1,4 @@
-"""An upstream table as Python rows, and the commits that change it: in Python and as SQL."""
+"""An upstream table as Python rows, and its commits, both in Python and as SQL."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ class Schema:
 
 @dataclass(frozen=True)
 class KeySpace:
-    """Keys to draw from, of a given composition of types."""
+    """The keys of given types, from which tests draw."""
 
     types: tuple[str, ...]
 
     def schema(self, permutation: Sequence[int] = ()) -> Schema:
-        """A table whose columns have another order than the key."""
+        """A table with these key columns; `permutation` is their order in the table."""
         order = permutation or range(len(self.types))
         columns = {f"k{n}": KEY_TYPES[self.types[n]].sql for n in order}
         first, *rest = columns.items()
@@ -66,7 +66,7 @@ class KeySpace:
         return tuple(rng.choice(KEY_TYPES[name].values) for name in self.types)
 
     def draw_absent(self, rng: random.Random, rows: Rows, count: int) -> list[Key]:
-        """Up to `count` distinct keys that `rows` does not have; often near to keys it has."""
+        """Up to `count` distinct keys that `rows` lacks. They are often near existing keys."""
         drawn: dict[Key, None] = {}
         for _ in range(count * 4):
             key = self.draw(rng)
@@ -82,7 +82,7 @@ class KeySpace:
 
 @dataclass(frozen=True)
 class Commit:
-    """One statement on the upstream: what it changes, row by row, and its SQL."""
+    """One statement on the upstream: its SQL and its changes of rows."""
 
     name: str
     sql: str
@@ -104,7 +104,7 @@ class Commit:
 
 @dataclass(frozen=True)
 class Commits:
-    """Builds commits on one table; every method needs the rows that the table holds before it."""
+    """Builds commits on one table. `rows` are always the table's rows before the commit."""
 
     table: str
     schema: Schema
@@ -131,7 +131,7 @@ class Commits:
         )
 
     def rekey(self, rows: Rows, keys: Mapping[Key, Key]) -> Commit:
-        """One UPDATE that gives rows other keys; swaps and rotations are welcome."""
+        """One UPDATE that gives rows other keys. It may swap or rotate keys."""
         assignments = []
         for number, name in enumerate(self.schema.key):
             sql = self.schema.columns[name]
@@ -187,7 +187,7 @@ class Commits:
         )
 
     def overwrite(self, rows: Rows, new: Sequence[Row]) -> Commit:
-        """Replaces all rows: deletes and inserts, of the same keys too, in one version."""
+        """Replace all rows. One version deletes and inserts rows, even of the same keys."""
         return Commit(
             "overwrite",
             f"{self.replace_rows} {self.schema.values(new)}",
@@ -198,7 +198,7 @@ class Commits:
         )
 
     def touch(self, how: str) -> Commit:
-        """A statement that changes no row, though it may well make a version."""
+        """A statement that changes no row, but may make a version."""
         statements = {
             "property": f"alter table {self.table} set tblproperties ('touched' = 'yes')",
             "insert nothing": f"insert into {self.table} select * from {self.table} where false",
@@ -233,7 +233,7 @@ def draw_row(rng: random.Random, schema: Schema, key: Key) -> dict[str, Any]:
 def draw_commit(
     rng: random.Random, kind: str, size: int, keys: KeySpace, commits: Commits, rows: Rows
 ) -> Commit:
-    """A commit of this kind on a table that holds `rows`; where it cannot be, a near one."""
+    """A commit of this kind on a table with `rows`, or a similar one if it is not possible."""
     schema = commits.schema
     here = list(rows)
     some = rng.sample(here, min(size, len(here)))

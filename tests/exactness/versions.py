@@ -1,4 +1,4 @@
-"""A table at each of its versions: what upstreams, MVs and their progress are read through."""
+"""A table at each of its versions. The tests read upstreams, MVs and progress tables by it."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ class VersionedTable(ABC):
 
     @abstractmethod
     def commit_times(self) -> dict[int, float]:
-        """When each version was committed, in seconds since 1970, oldest first."""
+        """The commit time of each version in seconds since 1970, oldest first."""
 
     @abstractmethod
     def number_of(self, recorded: str) -> int:
-        """The number of the version that a progress table records by this text."""
+        """The number of a version, from its text in a progress table."""
 
     @abstractmethod
     def reading(self, version: int) -> str | None:
-        """The table at a version, for a FROM clause; None if there is nothing to read yet."""
+        """The table at a version, for a FROM clause; None if this version cannot be read."""
 
     @abstractmethod
     def identities(self, versions: Sequence[int]) -> list[Hashable]:
-        """What each version has in common with no other, not even of a table created again."""
+        """A unique value for each version, even if the table is created again."""
 
     def newest_version(self) -> int:
         return max(self.commit_times())
 
     def rows(self, columns: Mapping[str, str], versions: Sequence[int]) -> RowsOfVersions:
-        """The rows that each version has, as plain Python values; none is read twice.
+        """The rows of each version as plain Python values. No version is read twice.
 
-        :param columns: with their types, which matter for `timestamp` only
+        :param columns: the columns and their types; only `timestamp` matters
         """
         names = tuple(columns)
         keys = {
@@ -65,8 +65,8 @@ class VersionedTable(ABC):
         return self.rows_in_spark(columns, versions)
 
     def rows_in_spark(self, columns: Mapping[str, str], versions: Sequence[int]) -> RowsOfVersions:
-        """The same, asked of Spark in one statement."""
-        # As a timestamp without zone: no time zone of Spark's or Python's touches it.
+        """The rows of each version, which Spark reads in one statement."""
+        # A timestamp is read without a zone, so that no time zone of Spark or Python changes it.
         selected = ", ".join(
             f"{in_utc(name)} as {name}" if sql_type == "timestamp" else name
             for name, sql_type in columns.items()
@@ -83,13 +83,13 @@ class VersionedTable(ABC):
 
 
 def in_utc(column: str) -> str:
-    """A timestamp as one without zone, the same in every session time zone."""
+    """A timestamp without a zone, in UTC; it does not depend on the session time zone."""
     seconds = f"cast(cast(unix_micros({column}) as decimal(20, 0)) / 1000000 as decimal(18, 6))"
     return f"timestamp_ntz'1970-01-01 00:00:00' + make_dt_interval(0, 0, 0, {seconds})"
 
 
 def plain(value: Any) -> Any:
-    """Hashable, and a timestamp without its zone, which is UTC."""
+    """The value in a hashable form; a timestamp loses its zone, which is UTC."""
     if isinstance(value, bytearray):
         return bytes(value)
     if isinstance(value, datetime):

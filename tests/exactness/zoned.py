@@ -1,4 +1,4 @@
-"""Queries whose rows depend on the session's time zone, drawn at random; Spark alone knows them."""
+"""Random queries whose rows depend on the session's time zone. Only Spark can evaluate them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ FILTERS = (
 
 
 def draw_query(rng: random.Random, schema: Schema, payloads: Sequence[str]) -> Query:
-    """Keys under other names and in another order, some columns, some expressions, a filter."""
+    """A random query with some columns, some expressions, a filter, and maybe renamed keys."""
     renamed = rng.random() < 0.5
     keys = {name: f"{chr(ord('z') - n)}_key" if renamed else name for n, name in _numbered(schema)}
     selected = [f"t.{name} as {alias}" for name, alias in keys.items()]

@@ -1,6 +1,7 @@
-"""A table that is there becomes an MV with its rows: `adopt_table`, and runs that compare them.
+"""`adopt_table` makes an existing table an MV: later runs compare the rows with the query.
 
-A table of the same shape is made by hand for each test; only what differs in it is written.
+Each test creates a table of the same shape by hand. A test only lists how the table differs from
+that shape.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ filled_up = pytest.mark.home("session-delta", reason="only Delta has a char(n)")
 cloned_by_dbt = pytest.mark.home("session-delta", reason="dbt's own clone is one of Delta")
 
 QUERY = f"select id, upper(name) as name, id * 2 as twice from {source('people')}"
-FOREIGN = "mv exists, and was not made by this materialization"
+FOREIGN = "mv exists, but was not made by this materialization"
 
 
 def people(ids: str = "range(1, 21)") -> str:
@@ -57,7 +58,7 @@ def rows_of(upstream: str = "{schema}.people") -> str:
 def make_table(
     project: Project, name: str = "mv", rows: str = "", columns: str = "", using: str = ""
 ) -> None:
-    """A table that something else has filled; with the rows that the MV will have by default."""
+    """A table that something else has filled. By default it has the rows that the MV will have."""
     columns = columns or "id int, name string, twice int"
     project.sql(f"create table {{schema}}.{name} ({columns}) using {using or project.file_format}")
     project.sql(f"insert into {{schema}}.{name} " + (rows or rows_of()))
@@ -71,7 +72,7 @@ def write(project: Project, name: str = "mv", query: str = QUERY, **config: obje
 
 @pytest.fixture
 def adopting(project: Project) -> Project:
-    """An upstream of 20 rows, and a table of the same ones that was made by hand."""
+    """An upstream of 20 rows, and a table with the same 20 rows that was created by hand."""
     make_upstream(project)
     make_table(project)
     write(project, backfill_rate_limit=8)
@@ -97,7 +98,7 @@ def files(project: Project, name: str = "mv") -> set[str]:
 
 
 def dies_inside(project: Project, step: str) -> Interceptor:
-    """Ends the run inside of the script of this step, after the first statement that writes."""
+    """End the run inside the script of this step, after the first statement that writes."""
 
     def intercept(sql: str, proceed: Proceed) -> None:
         if step not in sql:
@@ -113,7 +114,9 @@ def dies_inside(project: Project, step: str) -> Interceptor:
 
 @pytest.mark.every_profile
 def test_where_nothing_differs_no_row_of_the_table_is_written(adopting: Project) -> None:
-    """A run refuses, and names both ways; the operation says what is to come; and runs do it."""
+    """A run refuses the table and names both options. The operation says what the next runs will
+    do, and they do it.
+    """
     project, before = adopting, files(adopting)
     refused = project.fail()
     assert_refused(refused, "mv", FOREIGN, "adopt_table --args '{model: mv}'", "replace_existing")
@@ -155,7 +158,7 @@ def test_what_differs_is_put_right_and_changes_are_merged_all_the_while(project:
     assert project.run().message("mv") == "PAUSED (40.0 %)"
     write(project, backfill_rate_limit=8)
 
-    # Below the position, above it, and across it.
+    # These changes lie below the position, above the position, and on both sides.
     project.sql("update {schema}.people set name = 'later' where id in (2, 16)")
     project.sql("delete from {schema}.people where id in (4, 18)")
     project.sql("update {schema}.people set id = 40 where id = 6")
@@ -171,7 +174,7 @@ def test_what_differs_is_put_right_and_changes_are_merged_all_the_while(project:
 
 
 def test_a_table_in_whose_name_spark_sees_a_secret_is_adopted(project: Project) -> None:
-    """It shows no property of an Iceberg table with `url` in it."""
+    """Spark shows no property of an Iceberg table if the property contains `url`."""
     make_upstream(project)
     make_table(project, "urls")
     write(project, "urls")
@@ -191,7 +194,8 @@ def test_a_run_that_died_while_it_took_the_table_is_completed_by_the_next_one(
     assert_refused(project.fail(), "mv", FOREIGN, "adopt_table")
     adopt(project)
 
-    # Before the state, in the middle of its script, before the plan, and after it.
+    # The run dies four times: before the state exists, inside the script that creates the state,
+    # before the plan, and after the plan.
     project.fail(intercept=crash_before(": create the tables"))
     assert existing_tables(project, "mv__progress") == []
     project.fail(intercept=dies_inside(project, ": create the tables"))
@@ -223,7 +227,8 @@ def test_a_full_refresh_replaces_a_table_only_where_the_model_says_so(
 
     write(project, replace_existing=True)
     assert_refused(project.fail(), "mv", FOREIGN)
-    # Half of it: the state is there, the table is not an MV yet, and then not emptied yet.
+    # The full refresh dies half way: first the state exists but the table is not an MV yet; then
+    # the table is an MV but still has its rows.
     project.fail("--full-refresh", intercept=dies_inside(project, ": create the tables"))
     assert_refused(project.fail(), "mv", FOREIGN, "--full-refresh")
     project.fail("--full-refresh", intercept=crash_before(": plan the barrier 1"))
@@ -241,10 +246,10 @@ def test_a_view_is_replaced_by_what_drops_no_table(project: Project) -> None:
     project.fail(
         "--select", "seen", "--full-refresh", intercept=dies_inside(project, ": create the tables")
     )
-    assert_refused(project.fail("--select", "seen"), "seen", "seen exists, and was not made by")
+    assert_refused(project.fail("--select", "seen"), "seen", "seen exists, but was not made by")
     assert "adopt" not in project.run("--select", "seen", "--full-refresh").output
     assert shown(project, name="seen") == expected(project)
-    # As if the statement that has dropped the view came once more.
+    # Drop the view again, as if the statement that drops the view was sent twice.
     with contextlib.suppress(Exception):
         project.sql("drop view if exists {schema}.seen")
     assert "CAUGHT UP" in project.run("--select", "seen").message("seen")
@@ -278,7 +283,7 @@ SPOILED = {
 
 @pytest.fixture(scope="module")
 def spoiled(shared_project: MakeProject) -> tuple[Project, RunResult]:
-    """Tables that cannot be adopted, marked, and one run of their models."""
+    """Tables that are marked but cannot be adopted, and one run of their models."""
     project = shared_project("not_adopted")
     make_upstream(project)
     for name, (columns, select, _) in SPOILED.items():
@@ -332,7 +337,7 @@ def test_what_is_no_table_of_the_models_format_is_refused_by_the_operation(
 
 @pytest.fixture
 def cloned(project: Project) -> Project:
-    """An MV in the middle of its backfill, `prod`, and the model `mv` that has the same query."""
+    """`prod` is an MV in the middle of its backfill. The model `mv` has the same query."""
     make_upstream(project)
     write(project, "prod", backfill_rate_limit=8)
     project.run()
@@ -392,7 +397,9 @@ def test_a_clone_is_the_first_table_of_its_schema(cloned: Project) -> None:
 
 @cloned_by_dbt
 def test_a_clone_without_its_state_is_never_taken_for_an_mv(cloned: Project) -> None:
-    """Whoever made it, `dbt clone` or a script: it can be adopted, or cloned with its state."""
+    """It does not matter if `dbt clone` or a script made the clone. The user can adopt the clone,
+    or clone the MV together with its state.
+    """
     project, prod = cloned, f"{cloned.schema}.prod"
     copy_table(project, "prod", "mv")
     refused = project.fail("--select", "mv")
@@ -402,7 +409,7 @@ def test_a_clone_without_its_state_is_never_taken_for_an_mv(cloned: Project) -> 
     tested = project.dbt("test", "--select", "mv", expect=False)
     assert f"mv is a clone of the MV {prod}, without its state" in tested.error
 
-    # A state that was copied beside it may be of another barrier.
+    # The state that was copied with the table may belong to another barrier.
     copy_table(project, "prod__progress", "mv__progress")
     facts = f"mv is a copy of the MV {prod}, and its state is a copy too"
     assert_refused(project.fail("--select", "mv"), "mv", facts, "clone_backfill", "adopt")
@@ -420,7 +427,7 @@ def test_an_mv_in_the_middle_of_a_barrier_is_not_cloned(cloned: Project) -> None
     project, prod = cloned, f"{cloned.schema}.prod"
     project.fail("--select", "prod", intercept=crash_before("prod: commit"))
     refused = refused_operation(project, "clone_backfill", model="mv", source=prod)
-    assert "its barrier 2 has begun and is not committed. Copy" in refused
+    assert "its barrier 2 has begun but is not committed. Copy" in refused
     assert existing_tables(project, "mv", "mv__progress", "mv__barriers") == []
 
     project.run("--select", "prod")
@@ -434,7 +441,7 @@ def test_an_mv_in_the_middle_of_a_barrier_is_not_cloned(cloned: Project) -> None
 
 
 def copy_table(project: Project, old: str, new: str) -> None:
-    """As dbt's `clone` on Delta; on Iceberg a copy with the properties."""
+    """Copy a table as dbt's `clone` does on Delta. On Iceberg, copy the rows and the properties."""
     if project.file_format == "delta":
         project.sql(f"create table {{schema}}.{new} shallow clone {{schema}}.{old}")
         return
@@ -456,7 +463,9 @@ def operation(macro: str, **arguments: object) -> tuple[str, ...]:
 
 @filled_up
 def test_a_table_that_fills_its_texts_up_with_blanks_is_refused(project: Project) -> None:
-    """Both ways to describe it call them strings."""
+    """The table has a char(9). A select of the table and a select of the query both return the type
+    string.
+    """
     make_upstream(project)
     make_table(project, columns="id int, name char(9), twice int")
     write(project)

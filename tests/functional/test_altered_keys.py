@@ -1,7 +1,8 @@
-"""Keys that a feed may change, also if it does not.
+"""Keys that a change feed may alter are treated as altered, even if they are not.
 
-Delta's and Iceberg's changes are handed on as Java's: bytes that are no UTF-8 become U+FFFD, which
-a text may have of its own, and days of October 1582 that the calendar leaves out become the 15th.
+The feeds of Delta and Iceberg pass values through Java. Bytes that are not valid UTF-8 become
+U+FFFD, but a text may also contain a real U+FFFD. The days of October 1582 that the calendar skips
+become the 15th.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def create(project: Project, name: str, columns: str, rows: str) -> None:
 
 
 def make_upstream(project: Project) -> None:
-    """Seven rows; the key of the first one has a U+FFFD."""
+    """Seven rows. The key of the first row contains U+FFFD."""
     project.sql("drop table if exists {schema}.up")
     rows = "select concat('k', id), id from range(1, 7) union all select cast({} as string), 0"
     create(project, "up", "id string, amount bigint", rows.format(ODD))
@@ -57,7 +58,7 @@ def test_a_sweep_and_a_backfill_end_although_such_a_key_changes_before_each_barr
 
 
 KEYS = {
-    # Of the first one U+FFFD is its own.
+    # The first text contains a real U+FFFD.
     "text": ("string", [f"cast(X'61{odd}' as string)" for odd in ("EFBFBD", "FF", "FE", "62")]),
     "day": ("date", [f"date'1582-10-{day}'" for day in (15, 10, 11, 20)]),
 }

@@ -1,4 +1,6 @@
-"""`backfill_order: descending`: the newest keys first. The promise is of `pk >= current_pos`."""
+"""`backfill_order: descending` reads the newest keys first. The MV then has the rows with `pk >=
+current_pos`.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ QUERY = f"select day, id, name from {source('events')} where name <> 'hidden'"
 WIDER = QUERY.replace("name from", "name, upper(name) as loud from")
 DAY = "date_add(date'2024-01-01', cast(id / 5 as int))"
 KEPT = (
-    "mv is backfilled descending, as it was begun; backfill_order is ascending, which counts when"
+    "mv is backfilled descending, as it was begun; backfill_order is ascending, which "
+    "applies only when"
 )
 
 
@@ -51,7 +54,7 @@ def shown(project: Project, since: str = "true", columns: str = "day, id, name")
 
 
 def change(project: Project, number: int) -> None:
-    """A newer event, and some that change wherever the position is."""
+    """Add a newer event, and change events on both sides of the position."""
     for sql in (
         f"insert into {{schema}}.events values (date'2025-01-0{number}', {1000 + number}, 'new')",
         f"update {{schema}}.events set name = 'changed {number}' where id % 10 = {number}",
@@ -62,7 +65,7 @@ def change(project: Project, number: int) -> None:
 
 
 def test_the_newest_keys_come_first_and_are_followed_from_then_on(project: Project) -> None:
-    """All columns of the key go down together."""
+    """The order is descending in all columns of the key."""
     first = project.run("--select", "mv")
     assert "mv [BARRIER 1 · 30.0 % · 30 of 100 rows · +30 backfilled" in first.output
     assert positions(project) == [("2024-01-15", 70, False)]
@@ -78,12 +81,13 @@ def test_the_newest_keys_come_first_and_are_followed_from_then_on(project: Proje
     assert statuses(project) == {"complete": "fail", "consistent": "pass"}
     assert "all equal" in project.operation("verify_backfill", model="mv").output
 
-    # It goes on so, whatever its config says by now; with more vnodes, too.
+    # The backfill stays descending, even if the config now says ascending and the MV gets more
+    # vnodes.
     project.operation("rescale_backfill", model="mv", vnode_count=8)
     change(project, 2)
     write(project, backfill_order="ascending", vnode_count=8)
     third = project.run("--select", "mv")
-    assert f"{KEPT} it is rebuilt" in third.output
+    assert f"{KEPT} the MV is rebuilt" in third.output
     assert positions(project)[0] < (day, number, False)
     assert statuses(project)["consistent"] == "pass"
     write(project, backfill_order="ascending", vnode_count=8, barriers_per_run="all")
@@ -91,7 +95,7 @@ def test_the_newest_keys_come_first_and_are_followed_from_then_on(project: Proje
     assert project.rows("select * from {schema}.mv") == shown(project)
     assert statuses(project) == {"complete": "pass", "consistent": "pass"}
 
-    # Once it has come to its end it is of no meaning, until it is rebuilt.
+    # After the backfill has finished, the order has no effect until the MV is rebuilt.
     change(project, 3)
     assert KEPT not in project.run("--select", "mv").output
     assert project.rows("select * from {schema}.mv") == shown(project)
@@ -114,7 +118,7 @@ def test_vnodes_at_different_positions_come_together_at_the_one_that_read_least(
     assert sorted(row[:2] for row in positions(project))[1] == ("2024-01-15", 70)
     assert statuses(project)["consistent"] == "pass"
 
-    # Vnodes 0 and 1 are ahead of 2 and 3, and come together with these.
+    # Vnodes 0 and 1 have read further than 2 and 3. The rescale merges 0 with 2, and 1 with 3.
     down = project.operation("rescale_backfill", model="mv", vnode_count=2)
     assert "rows are read again]" in down.output
     assert positions(project) == [("2024-01-15", 70, False)]
@@ -137,7 +141,7 @@ def test_a_sweep_and_a_fill_go_down_too(project: Project) -> None:
     write(project, barriers_per_run="all")
     project.run("--select", "mv")
 
-    # New columns are filled from the last key on.
+    # New columns are filled from the greatest key downwards.
     change(project, 1)
     columns = {"on_schema_change": "append_new_columns"}
     write(project, WIDER, **columns)
@@ -154,7 +158,8 @@ def test_a_sweep_and_a_fill_go_down_too(project: Project) -> None:
     project.run("--select", "mv")
     assert statuses(project) == {"complete": "pass", "consistent": "pass"}
 
-    # Another table replaces it: compared slice by slice, with a crash in between.
+    # Another table replaces the upstream. The sweep compares the MV slice by slice, with a crash in
+    # between.
     project.sql("drop table {schema}.events")
     project.create_table("events", "day date, id int, name string")
     project.sql(
@@ -166,7 +171,7 @@ def test_a_sweep_and_a_fill_go_down_too(project: Project) -> None:
     assert project.value("select count(*) from {schema}.mv where name like 'm%'") == 0
     project.fail("run", "--select", "mv", intercept=crash_before("commit the barrier"))
     adopted = project.run("--select", "mv")
-    assert "goes on with barrier" in adopted.output
+    assert "continues barrier" in adopted.output
     assert positions(project) == [("2024-01-14", 65, False)]
     fresh = project.rows("select day, id, name from {schema}.mv where name like 'm%'")
     assert fresh == shown(project, "id >= 65")

@@ -1,4 +1,7 @@
-"""A change table of the user's own, instead of the upstream's feed, which it need not have."""
+"""The user names a change table.
+
+Runs read it instead of the upstream's feed, which need not exist.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from support.project import MakeProject, Project, RunResult
 
 COLUMNS = "id int, name string"
 
-# Each MV reads the same events, from a table that calls the operations by other words.
+# Each MV reads the same events, but each change table has other names for the operations.
 WORDS = {
     "cdf": {
         "insert": "'insert'",
@@ -41,7 +44,7 @@ def followed(events: str, **options: Any) -> str:
 
 
 def emit(project: Project, *events: tuple[str, int, int, str | None]) -> None:
-    """Append events to each of the change tables: an operation, when, and a row of the upstream."""
+    """Append events to each change table: an operation, a step, and a row of the upstream."""
     for name, words in WORDS.items():
         rows = []
         for operation, step, key, text in events:
@@ -56,7 +59,10 @@ def make_people(project: Project) -> None:
 
 
 def assert_exact(project: Project, *names: str) -> None:
-    """These MVs, or every one, are the query on the upstream as it is now, up to their position."""
+    """Up to its position, each MV is equal to its query on the current upstream.
+
+    No names: all MVs.
+    """
     for name in names or WORDS:
         position = (
             f"select max(if(backfill_finished, 1000, id)) from {{schema}}.mv_{name}__progress"
@@ -66,7 +72,7 @@ def assert_exact(project: Project, *names: str) -> None:
 
 
 def assert_told_exact(project: Project) -> None:
-    """The same, and the generic test says so."""
+    """All MVs are equal to their queries, and the generic test passes."""
     assert_exact(project)
     tested = project.dbt("test", "--select", "test_name:backfill_consistent")
     assert [node.status for node in tested.nodes] == ["pass"] * len(WORDS)
@@ -82,7 +88,9 @@ def make_events(project: Project) -> None:
 
 @pytest.fixture(scope="module")
 def people(shared_project: MakeProject) -> Project:
-    """The upstream with its change tables; the tests go on with each other's MVs."""
+    """The upstream and its change tables. Each test continues with the MVs that the previous one
+    left.
+    """
     project = shared_project("change_feeds")
     make_people(project)
     make_events(project)
@@ -102,7 +110,8 @@ def test_the_events_of_the_users_own_are_followed_through_the_backfill(people: P
         assert first.message(f"mv_{name}") == "BARRIER 1 (40.0 %)"
     assert_exact(people)
 
-    # Below the position: two updates of one key, out of order; a delete; an insert; a changed key.
+    # Changes below the position: two updates of one key out of order, a delete, an insert, a
+    # changed key.
     people.sql("update {schema}.people set name = 'second' where id = 20")
     people.sql("delete from {schema}.people where id in (30, 80)")
     people.sql("update {schema}.people set name = 'above' where id = 90")
@@ -117,12 +126,12 @@ def test_the_events_of_the_users_own_are_followed_through_the_backfill(people: P
         assert "re-anchored" not in second.output
     assert_told_exact(people)
 
-    # The same events once more, and one that comes late: they contain nothing new.
+    # The same events again, and one event that arrives late. None of them changes the MV.
     emit(people, ("after", 12, 20, "second"), ("delete", 13, 30, "n3"), ("after", 9, 25, "older"))
-    # A key that comes back, and one that is there for a moment only.
+    # One key comes back, and another key exists for a moment only.
     people.sql("insert into {schema}.people values (30, 'again')")
     emit(people, ("insert", 22, 30, "again"), ("insert", 23, 26, "x"), ("delete", 24, 26, "x"))
-    cdf = ("--select", "mv_cdf")  # with two columns for the order
+    cdf = ("--select", "mv_cdf")  # this table has two columns for the order
     while not people.run(*cdf).message("mv_cdf").endswith("(100.0 %)"):
         pass
     assert_exact(people, "cdf")
@@ -137,7 +146,9 @@ def test_the_events_of_the_users_own_are_followed_through_the_backfill(people: P
 
 @pytest.mark.every_profile
 def test_an_event_may_be_cleaned_away_before_a_run_has_read_it(people: Project) -> None:
-    """Iceberg's row lineage does not show it any more; the snapshot before does."""
+    """Iceberg's row lineage no longer shows the deleted event, but the previous snapshot still has
+    it.
+    """
     if not people.exists("mv_cdf"):
         people.run()
     people.sql("update {schema}.people set name = 'cleaned' where id = 20")
@@ -235,7 +246,7 @@ def test_a_change_feed_that_cannot_be_followed_is_refused(
 def test_columns_behind_one_whose_name_begins_with_a_hash_are_in_the_events(
     project: Project,
 ) -> None:
-    """dbt's own listing of columns ends at such a name."""
+    """dbt's own listing of columns ends at a column whose name begins with `#`."""
     mapped = {"delta.columnMapping.mode": "name"}
     columns = "id int, `#rank` int, name string"
     project.create_table("people", columns, mapped)
@@ -253,7 +264,9 @@ def test_columns_behind_one_whose_name_begins_with_a_hash_are_in_the_events(
 
 @pytest.mark.profiles("session-delta", reason="only Delta has a char(n)")
 def test_a_char_is_one_in_the_change_table_too(project: Project) -> None:
-    """It is filled up with blanks; a varchar(n) has the values of a string."""
+    """Spark pads a char(n) with blanks. The values of a varchar(n) are the same as those of a
+    string.
+    """
     project.create_table("people", "id int, code char(4), name varchar(9)")
     project.sql("insert into {schema}.people values (1, 'a', 'x'), (2, 'b', 'y')")
     models, rows = {}, "select id, concat(code, '|') as code, name from "

@@ -1,4 +1,6 @@
-"""`dbt-backfill` on a real project: it loops, reports, and steers by what dbt's own commands do."""
+"""`dbt-backfill` on a real project: it loops, reports, and decides by the results of dbt's
+commands.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +89,7 @@ def test_it_steers_and_ends_as_its_exit_codes_say(people: Project) -> None:
 
 
 def order(output: str) -> list[str]:
-    """The barriers in the order of their lines, such as `left_mv 1`."""
+    """The barriers in the order of their lines, for example `left_mv 1`."""
     return [f"{mv} {epoch}" for mv, epoch in re.findall(r"(\w+_mv) \[BARRIER (\d+) ", output)]
 
 
@@ -112,7 +114,7 @@ def test_mvs_alternate_by_barriers_in_two_threads_and_in_turns_of_the_command_li
     other = {"left_mv": "right_mv", "right_mv": "left_mv"}[first[0].split()[0]]
     begins = first[0].split()[0]
     assert first == [f"{begins} 1", f"{other} 1", f"{begins} 2", f"{other} 2"]
-    assert "take_turns is set" not in run.output
+    assert "take_turns has no effect" not in run.output
 
     project.write({
         mv: model(query, backfill_rate_limit=limits[mv], barriers_per_run="all", take_turns=True)

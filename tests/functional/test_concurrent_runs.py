@@ -1,4 +1,6 @@
-"""dbt processes that run at once on one Thrift server: of different MVs, and of the same.
+"""Several dbt processes run at the same time on one Thrift server.
+
+They run different MVs or the same MV.
 
 DBT_BACKFILL_PAIRS=50     how many pairs of runs of the same MV (1)
 """

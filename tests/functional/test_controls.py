@@ -1,4 +1,4 @@
-"""Controls: what people set for a backfill while it goes on. And budgets: what a run may take."""
+"""Controls, which people set while a backfill runs, and budgets, which limit one run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def write(project: Project, mv: str = "mv", table: str = "numbers", **config: ob
 
 
 def setting(project: Project, operation: str, **arguments: object) -> tuple[str, str]:
-    """Set a control: the line that says what applies now, and the statement that sets it."""
+    """Set a control. Return the line that says what applies now, and the script that sets the
+    control.
+    """
     result = project.operation(operation, model="mv", **arguments)
     [line] = [line for line in result.messages if line.startswith("mv: ")]
     [script] = [sql for sql in result.statements if "insert into" in sql]
@@ -33,7 +35,7 @@ def setting(project: Project, operation: str, **arguments: object) -> tuple[str,
 
 
 def while_committing(project: Project, settings: dict[int, str]) -> Interceptor:
-    """Sends these statements again, like another session, just before a commit."""
+    """Send these scripts again just before a commit, as another session would."""
 
     def intercept(sql: str, proceed: Proceed) -> None:
         for barrier, script in settings.items():
@@ -49,7 +51,7 @@ def while_committing(project: Project, settings: dict[int, str]) -> Interceptor:
 def test_controls_act_on_a_run_that_loops_and_survive_it(project: Project) -> None:
     make_numbers(project, 200)
     write(project, backfill_rate_limit=10, run_rows=15)
-    # The budget: the last range is cut to what is left of it.
+    # The budget is 15 rows: the last range is cut to the 5 rows that remain.
     assert project.run().message("mv") == "BARRIERS 1 to 2 (7.5 %), BUDGET SPENT"
 
     line, pause = setting(project, "pause_backfill", by="bob")
@@ -59,7 +61,7 @@ def test_controls_act_on_a_run_that_loops_and_survive_it(project: Project) -> No
     line, throttle = setting(project, "throttle_backfill", rows=35, by="it's me")
     assert re.fullmatch(rf"mv: throttled to 35 rows by it's me {SINCE}", line)
 
-    # From before the first control on: its table appears while the run loops.
+    # There is no table of controls when this run starts. The table appears while the run loops.
     project.sql("drop table {schema}.mv__controls")
     write(project, backfill_rate_limit=10, barriers_per_run="all")
     run = project.run(intercept=while_committing(project, {3: throttle, 4: pause}))
@@ -71,7 +73,7 @@ def test_controls_act_on_a_run_that_loops_and_survive_it(project: Project) -> No
     paused = rf"paused by bob {SINCE}"
     assert re.fullmatch(rf"BARRIERS 3 to 4 \(30.0 %\), PAUSED · {paused}", run.message("mv"))
 
-    # A pause goes on with changes.
+    # During a pause, changes are still merged.
     project.sql("update {schema}.numbers set name = 'new' where id in (1, 199)")
     run = project.run()
     assert re.search(
@@ -80,7 +82,7 @@ def test_controls_act_on_a_run_that_loops_and_survive_it(project: Project) -> No
     counts = "min(id), max(id), count(*), count_if(name = 'NEW')"
     assert project.rows(f"select {counts} from {{schema}}.mv") == [(1, 60, 60, 1)]
 
-    # A throttle survives runs, and wins over the config until it is lifted.
+    # A throttle applies to later runs too. It overrides the config until it is removed.
     line, _ = setting(project, "throttle_backfill", rows=35, by="it's me")
     assert re.fullmatch(rf"mv: {throttled}", line)
     write(project, backfill_rate_limit=10)
@@ -98,7 +100,7 @@ def test_controls_act_on_a_run_that_loops_and_survive_it(project: Project) -> No
 def test_a_run_ends_with_its_time_and_sizes_ranges_by_a_target(project: Project) -> None:
     make_numbers(project, 100)
     write(project, "hurried", backfill_rate_limit=10, run_minutes=0.0001)
-    # No barrier is as short as that, so each range is half of the last.
+    # No barrier is that short, so each range has half the rows of the previous one.
     make_numbers(project, 10000, "many")
     sized = {"backfill_rate_limit": 4000, "barrier_seconds": 0.001}
     write(project, "sized", table="many", barriers_per_run=2, **sized)
@@ -108,11 +110,11 @@ def test_a_run_ends_with_its_time_and_sizes_ranges_by_a_target(project: Project)
     assert run.message("sized") == "BARRIERS 1 to 2 (60.0 %)"
     assert " · up to 2,000 by barrier_seconds · " in run.output
 
-    # A later run goes on from there.
+    # A later run continues with the last size.
     write(project, "sized", table="many", barriers_per_run=1, **sized)
     assert " · up to 1,000 by barrier_seconds · " in project.run("--select", "sized").output
 
-    # What is set rules here, too.
+    # A pause also applies to this model.
     project.operation("pause_backfill", model="hurried", by="bob")
     message = project.run("--select", "hurried").message("hurried")
     assert re.fullmatch(rf"PAUSED \(10.0 %\) · paused by bob {SINCE}", message)

@@ -1,6 +1,6 @@
-"""What dbt and dbt-spark offer for tables works for a `backfilled_mv` too.
+"""What dbt and dbt-spark offer for tables also works for a `backfilled_mv`.
 
-Most models are run once, in one dbt run; each test looks at one feature.
+Most models are run once, in one dbt run. Each test looks at one feature.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ COUNT = "(select count(*) from {{ this }})"
 
 
 def outside(sql: str) -> dict[str, Any]:
-    """A hook outside of a transaction, as `before_begin` and `after_commit` make it."""
+    """A hook that runs outside a transaction, as `before_begin` and `after_commit` create it."""
     return {"sql": sql, "transaction": False}
 
 
@@ -160,7 +160,7 @@ def project(shared_project: MakeProject, location: Path) -> Project:
 
 @pytest.fixture(scope="module")
 def first(project: Project) -> RunResult:
-    """The only run of most models, several at a time."""
+    """The only run of most models. Several models run at the same time."""
     return project.dbt("run", "--threads", "4", expect=False)
 
 
@@ -206,7 +206,7 @@ def test_what_would_do_nothing_or_harm_is_refused(
 
 @pytest.mark.profiles("session-delta", "thrift-delta", reason="Delta has no such layout")
 def test_a_layout_that_there_is_not_is_refused(project: Project, first: RunResult) -> None:
-    assert_refused(first, "bucketed", "buckets is 4, and a Delta table has none")
+    assert_refused(first, "bucketed", "buckets is 4, but a Delta table has no buckets")
     assert_refused(first, "laid_out_twice", "partition_by and clustered_by are both set")
     for name in ("bucketed", "laid_out_twice"):
         assert_made_nothing(project, name)
@@ -249,7 +249,9 @@ def test_table_properties_and_partitions_are_the_users(project: Project, first: 
 def test_a_column_that_was_described_before_it_came_gets_its_comment(
     new_project: Callable[[], Project],
 ) -> None:
-    """Also behind one whose name begins with `#`, at which dbt's own listing of columns ends."""
+    """This also works behind a column whose name begins with `#`: dbt's own listing of columns ends
+    there.
+    """
     project = new_project()
     mapped = {"delta.columnMapping.mode": "name"}
     project.create_table("visits", "id int, `#at` int, place string", mapped)
@@ -354,7 +356,9 @@ def constraints(project: Project, table: str) -> dict[str, str]:
 def test_constraints_of_a_contract_are_those_of_the_table(
     project: Project, first: RunResult
 ) -> None:
-    """From its creation on, after a full refresh, and when the contract changes."""
+    """The table has the constraints after its creation, after a full refresh, and when the contract
+    changes.
+    """
     assert first["constrained"].status == "success", first.message("constrained")
     kept = {
         "known": "city <> 'nowhere'",
@@ -392,7 +396,7 @@ def test_constraints_of_a_contract_are_those_of_the_table(
 def test_a_constraint_that_spark_does_not_show_is_followed(
     new_project: Callable[[], Project],
 ) -> None:
-    """It takes what has `url` in it for a secret."""
+    """Spark hides a constraint that contains `url`, because it may be a secret."""
     project = new_project()
     project.create_table("visits", "id int, url string")
     project.sql("insert into {schema}.visits values (1, 'a'), (2, 'b')")
@@ -475,7 +479,7 @@ def test_compile_and_show_treat_the_model_as_plain_sql(project: Project, first: 
 
 @pytest.fixture(scope="module")
 def failed(project: Project, first: RunResult) -> RunResult:
-    """A run of three at once after changes, one of which fails."""
+    """A run of three models at the same time, after changes of the upstream. One model fails."""
     assert first.nodes
     project.sql("insert into {schema}.people values (4, 'dan', 'bonn')")
     project.sql("update {schema}.people set name = 'new' where id = 2")
@@ -499,7 +503,7 @@ def test_retry_goes_on_after_a_failure(project: Project, failed: RunResult) -> N
 
 @not_on_hadoop
 def test_an_mv_that_is_renamed_with_its_state_goes_on(project: Project, failed: RunResult) -> None:
-    """`failed` has changed the upstream since its last barrier."""
+    """The fixture `failed` has changed the upstream since the last barrier of this MV."""
     assert failed.nodes
     for old, new in zip(tables_of("dressed_up"), tables_of("renamed"), strict=True):
         project.sql(f"alter table {{schema}}.{old} rename to {{schema}}.{new}")
@@ -507,7 +511,7 @@ def test_an_mv_that_is_renamed_with_its_state_goes_on(project: Project, failed: 
     name = f"{project.schema}.renamed"
     told = f"ALTER TABLE {name} SET TBLPROPERTIES ('dbt_backfill.mv' = '{name}')"
     refused = project.fail("--select", "dressed").error
-    assert f"If it was only renamed, with its state: {told}" in refused
+    assert f"If you only renamed the MV and its state: {told}" in refused
     project.sql(told)
 
     message = project.run("--select", "dressed").message("dressed")
@@ -522,7 +526,7 @@ def test_an_mv_that_is_renamed_with_its_state_goes_on(project: Project, failed: 
 def test_mvs_of_one_upstream_run_in_parallel(
     project: Project, first: RunResult, failed: RunResult
 ) -> None:
-    """The first run is of all models at once, too."""
+    """The first run also runs all models in parallel."""
     for name in ("limited", "protected"):
         assert first[name].status == "success", first.message(name)
     assert "BARRIERS 1 to 2 (100.0 %)" in first.message("limited")
@@ -548,10 +552,10 @@ def test_a_contract_is_checked_before_a_changed_query_is_to_be_approved(
 def test_grants_fail_on_open_source_spark_as_for_any_model(
     project: Project, first: RunResult
 ) -> None:
-    """Open-source Spark has no GRANT; a table model with grants fails in the same way."""
+    """Open-source Spark has no GRANT. A `table` model with grants fails in the same way."""
     assert first["granted"].status == "error"
     assert "The statement or clause: GRANT is not valid" in first.message("granted")
     assert "org.apache.spark" not in first.message("granted")
-    # The barrier was committed before it, so nothing is lost.
+    # The barrier was committed before the GRANT failed, so nothing is lost.
     assert project.value("select max(epoch) from {schema}.granted__progress") == 1
     assert project.value("select count(*) from {schema}.granted") == 3

@@ -1,6 +1,6 @@
-"""Real events of Debezium, made while writers are at work and Debezium is killed.
+"""Real events of Debezium, written while writers are at work and Debezium is killed.
 
-`make test-debezium` runs it, with Debezium itself; elsewhere it is skipped.
+`make test-debezium` starts Debezium and runs these tests. Otherwise they are skipped.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ alter table orders alter note set storage external, alter body set storage exter
 insert into orders (id, status, note)
 select i, 'before', repeat('n', 2500) from generate_series(1, 20) as i;
 """
-# What the table holds between transactions: nobody has written what is not committed.
+# What the table contains. The lock waits for open transactions, so all changes are committed.
 TRUTH = """
 begin;
 lock table orders in share mode;
@@ -62,7 +62,7 @@ commit;
 
 
 def change(randomly: random.Random) -> str:
-    """A statement of a writer."""
+    """A random statement of a writer."""
     key, other = randomly.randint(1, 40), randomly.randint(1, 40)
     word = f"'{randomly.randbytes(3).hex()}'"
     return randomly.choice(
@@ -116,7 +116,9 @@ def debezium(
 
 @pytest.fixture(scope="module")
 def truths(debezium: Debezium) -> list[dict[str, Any]]:
-    """The table at moments while it is written, and Debezium killed within a large transaction."""
+    """The table at several moments while writers change it. Debezium is killed in large
+    transactions.
+    """
     database = debezium.database
 
     def truth() -> dict[str, Any]:
@@ -140,7 +142,8 @@ def truths(debezium: Debezium) -> list[dict[str, Any]]:
         if len(truths) % 5 == 2 and kills < 3:
             told = debezium.bytes_told()
             database.sql(BIG)
-            # More than a heartbeat: some of those 30,000 events, of which it writes 2,048 at once.
+            # Debezium has written more than a heartbeat: some of the 30,000 events, in batches of
+            # 2,048.
             while debezium.bytes_told() < told + (kills + 1) * 2_000_000:
                 time.sleep(0.005)
             debezium.kill()
@@ -170,7 +173,9 @@ def test_real_events_tell_every_state_of_the_table(
 def test_the_position_of_an_event_stands_for_the_commit_of_its_transaction(
     debezium: Debezium, truths: list[dict[str, Any]]
 ) -> None:
-    """Wherever it has landed up to: the events up to there are those of what was committed then."""
+    """For every position: the events up to that position belong to the transactions that were
+    committed by then.
+    """
     committed = debezium.database.sql(
         "select xid, (lsn - '0/0')::bigint from pg_logical_slot_peek_changes('witness', null, null)"
         " where data like 'COMMIT%'"
@@ -187,14 +192,14 @@ def test_the_position_of_an_event_stands_for_the_commit_of_its_transaction(
 
     assert misplaced == set()
     assert len(set(commit_of) & {event["source"]["txId"] for event in events}) > 300
-    # Debezium was killed within something: some events came twice.
+    # Debezium was killed inside a transaction: some events were written twice.
     told = {(e["source"]["lsn"], e["op"], str(e["after"])) for e in events}
     assert len(events) > len(told) > 100_000
 
 
 @dataclass
 class EventLanding(Landing):
-    """Lands what Debezium has written since the last time, its heartbeats too."""
+    """Append the events, including heartbeats, that Debezium has written since the last call."""
 
     feeds: Feeds = field(kw_only=True)
     debezium: Debezium = field(kw_only=True)
@@ -204,7 +209,7 @@ class EventLanding(Landing):
     options: ClassVar[Mapping[str, Any]] = {"format": "debezium"}
 
     def land(self) -> None:
-        """At least all that was committed before."""
+        """Land at least all changes that are already committed."""
         self.debezium.wait(self.truth.read())
         events = list(self.debezium.events())
         file = self.debezium.directory / f"{self.told}.jsonl"
@@ -216,15 +221,20 @@ class EventLanding(Landing):
 
 
 LARGE = (-1, 10_000)
-"""Keys that no writer draws, of rows whose label is stored apart: before and after all others."""
+"""Keys of two rows that no writer changes. Their large values are stored outside the row. One key
+is less than all other keys, and the other one is greater.
+"""
 
 
 @pytest.mark.parametrize("identity", ["default", "full"])
 def test_an_mv_of_a_live_table_is_exact_at_each_barrier(
     project: Project, database: Database, tmp_path: Path, identity: str
 ) -> None:
-    """While others write, Debezium is killed, the table is emptied, and large values are left as
-    they were; every version of the MV is what the database itself says of its position."""
+    """Others write, Debezium is killed, the table is emptied, and updates leave large values
+    unchanged.
+
+    Every version of the MV equals what the database itself contained at the MV's position.
+    """
     name = f"debezium_{identity}"
     debezium = Debezium(
         tmp_path,

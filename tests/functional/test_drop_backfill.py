@@ -1,6 +1,6 @@
-"""`dbt run-operation drop_backfill` drops what is named, `backfill_orphans` what may be named.
+"""`drop_backfill` drops the tables of one MV. `backfill_orphans` lists MVs that may be dropped.
 
-The MVs are built once; a model that is gone, and one that is a `table` by now, leave tables behind.
+The MVs are built once. Some tables belong to models that no longer exist or are a `table` now.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def make_people(project: Project) -> None:
 
 @pytest.fixture(scope="module")
 def project(shared_project: MakeProject) -> Project:
-    """Models that are there, gone, a `table`, and gone after they were one."""
+    """MVs whose models still exist, are gone, became a `table`, or became a `table` and are gone
+    now.
+    """
     project = shared_project("drop_backfill")
     make_people(project)
     project.sql("create table {schema}.people__progress as select 1 as id")
@@ -51,7 +53,7 @@ ORPHANS = ("gone", "left", "replaced")
 
 
 def lines(result: RunResult | None, name: str) -> list[str]:
-    """What the operation printed of the MV."""
+    """The lines that the operation printed about the MV."""
     assert result is not None
     return [message for message in result.messages if message.startswith(f"{name}: ")]
 
@@ -81,9 +83,11 @@ MADE_BY_OTHERS = "was not made by this materialization"
 
 @pytest.mark.every_profile
 def test_beside_a_table_that_is_not_ours_nothing_is_dropped(project: Project) -> None:
-    """Iceberg keeps the package's properties on a table by which `table` has replaced the MV.
+    """Iceberg keeps the package's properties on a table with which a `table` model has replaced the
+    MV.
 
-    Delta does not, and they are not found there through a Thrift server's Hive metastore.
+    Delta does not keep them. On Iceberg behind a Thrift server, the Hive metastore does not show
+    them.
     """
     schema = project.schema
     before = project.rows("show tables in {schema}")
@@ -104,7 +108,7 @@ def test_beside_a_table_that_is_not_ours_nothing_is_dropped(project: Project) ->
 
 
 def twice(sql: str, proceed: Proceed) -> None:
-    """Each statement that drops something is sent again, as after a lost connection."""
+    """Send each statement that drops something twice, as after a lost connection."""
     proceed()
     if re.search(r"\bdrop (table|tag)\b", sql):
         proceed()

@@ -1,4 +1,4 @@
-"""The example project: its key, its run-operations, and that dbt can parse it."""
+"""The example project: dbt can parse it, its key is correct, and its run-operations work."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ DAYS = [dt.date(2013, 2, 8), dt.date(2013, 7, 10)]
 
 @pytest.fixture(scope="module")
 def example(shared_project: MakeProject, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """The example's models and macros in a schema of the test's, with the flights of two days.
+    """The example's models and macros in the test's own schema, with the flights of two days.
 
-    The tests go on with what the one before has made of it.
+    Each test continues with what the previous one left.
     """
     project = shared_project("example")
     settings = yaml.safe_load((EXAMPLE / "dbt_project.yml").read_text())

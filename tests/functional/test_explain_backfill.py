@@ -1,4 +1,4 @@
-"""What a backfill has before it, said without writing anything."""
+"""`explain_backfill` shows what a backfill still has to do, and writes nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QUERY = f"select id, amount from {source('up')} where amount >= 0"
 
 @pytest.fixture
 def project(project: Project) -> Project:
-    """Each of four files has keys from everywhere, in no order."""
+    """Each of four files has keys of the whole key range, in no order."""
     project.create_table("up", "id int, amount int", {})
     for file in range(4):
         project.sql(
@@ -161,7 +161,7 @@ def test_what_a_run_with_nothing_to_do_would_refuse_is_refused(project: Project)
 
 
 def test_what_the_next_run_takes_or_goes_on_with_is_told(project: Project) -> None:
-    """A table that was marked to be adopted, and what a first run has left that died early."""
+    """The next run adopts a marked table, or continues a first run that died early."""
     rows = "select id, amount from {schema}.up where id < 90"
     project.sql(f"create table {{schema}}.mv using {project.file_format} as {rows}")
     project.write({"mv": model(QUERY, backfill_rate_limit=40)}, sources=["up"])

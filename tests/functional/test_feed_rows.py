@@ -1,4 +1,4 @@
-"""The events of a feed of PostgreSQL in one shape, from each of its formats."""
+"""The events of a PostgreSQL feed are read in one shape, from each of the formats."""
 
 from __future__ import annotations
 
@@ -89,7 +89,9 @@ def test_landed_events_stand_as_they_are(feeds: Feeds) -> None:
 
 
 def test_declared_events_are_told_by_the_columns_that_the_model_names(feeds: Feeds) -> None:
-    """Of a before-image and an after-image of one sequence the second counts, a null too."""
+    """If a before-image and an after-image have the same sequence, the after-image counts, even if
+    its value is null.
+    """
     feed = feeds.feed("declared", "declared", **DECLARED)
     feed = feeds.check(feed, {"id": "bigint", "name": "string"})
 
@@ -121,7 +123,9 @@ def test_declared_events_are_told_by_the_columns_that_the_model_names(feeds: Fee
 def test_conditions_reach_the_scan(
     feeds: Feeds, table: str, options: dict[str, Any], columns: list[str]
 ) -> None:
-    """The position, the key and the transaction; files are skipped by them."""
+    """Conditions on the position, the key and the transaction reach the scan, so that it skips
+    files.
+    """
     feed = feeds.feed(table, table, **options)
     plan = feeds.explain(
         feed, "__bf_position > 5 and __bf_position <= 9 and id <= 3 and __bf_xid >= 700"
@@ -163,7 +167,7 @@ def recorded(feeds: Feeds) -> dict[str, Any]:
 def test_real_events_of_debezium_tell_every_state_of_the_table(
     feeds: Feeds, recorded: dict[str, Any]
 ) -> None:
-    """At each commit in them: what PostgreSQL itself said then."""
+    """At each commit, the events give the rows that PostgreSQL itself reported then."""
     truths = [json.loads(line) for line in (DATA / "debezium_truth.jsonl").read_text().splitlines()]
     assert feeds.differing(recorded, truths) == []
     assert feeds.landed(recorded) > truths[-1]["position"]
@@ -172,7 +176,7 @@ def test_real_events_of_debezium_tell_every_state_of_the_table(
 def test_a_snapshot_of_debezium_is_a_gap_and_a_truncation_a_break(
     feeds: Feeds, recorded: dict[str, Any]
 ) -> None:
-    """A transaction ends at the commit that the next one's events contain."""
+    """A transaction ends at the commit position that the events of the next transaction contain."""
     place = feeds.place(recorded, "1")
     [snapshot, truncation] = place["breaks"]
     rows = feeds.rows_sql(recorded, "id")

@@ -1,7 +1,8 @@
-"""`full_refresh_mode: beside`: a next generation is filled while the MV in use is followed.
+"""`full_refresh_mode: beside`: a next generation is filled while changes are merged into the MV in
+use.
 
-A reader that looks at the MV before each statement of the runs finds it complete each time: as the
-previous query has it, or as the new one does.
+A reader looks at the MV before each statement of the runs. The reader always finds all rows of the
+previous query or all rows of the new query.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from support.checks import (
 )
 from support.project import Proceed, Project, crash_before
 
-# A column in backticks that is called like the upstream.
+# A quoted column has the same name as the upstream.
 OLD = f"select id, name from {source('people')} where `people` is null"
 NEW = f"select id, upper(name) as name, length(name) as size from {source('people')} where id <> 3"
 DOCS = {"relation": True, "columns": True}
@@ -73,7 +74,8 @@ def test_the_mv_in_use_is_complete_until_the_next_generation_stands_in_its_place
     assert first.message("mv") == "NEXT: BARRIER 1 (40.0 %)"
     assert project.rows("select * from {schema}.mv") == old_rows(project)
 
-    # Changes reach readers, and the next generation. The same command goes on with it.
+    # Changes are merged into the MV in use and into the next generation. The same command continues
+    # the next generation.
     project.sql("update {schema}.people set name = 'later' where id in (2, 19)")
     project.sql("delete from {schema}.people where id = 5")
     second = project.run("--full-refresh", "--select", "mv", "last")
@@ -101,14 +103,14 @@ def test_the_mv_in_use_is_complete_until_the_next_generation_stands_in_its_place
     assert statuses(project) == {"complete": "pass", "consistent": "pass"}
     assert comments(project) == ("it's all", "who")
 
-    # From then on it is as before.
+    # Later runs are ordinary runs.
     project.sql("insert into {schema}.people (id, name) values (50, 'x')")
     project.run("--select", "mv")
     assert project.rows("select * from {schema}.mv") == new_rows(project)
 
 
 def comments(project: Project) -> tuple[str, str]:
-    """Of the table and of the column `name`."""
+    """The comments of the table and of the column `name`."""
     described = project.sql("describe table extended {schema}.mv")
     values = {row["col_name"]: row for row in reversed(described)}
     return values["Comment"]["data_type"], values["name"]["comment"]
@@ -121,7 +123,7 @@ def test_a_run_may_die_anywhere_between_the_last_range_and_the_end(project: Proj
     assert project.rows("select * from {schema}.mv") == old_rows(project)
     project.fail("--select", "mv", intercept=crash_before("commit the barrier 2"))
     assert project.rows("select * from {schema}.mv") == new_rows(project)
-    # The plan exists: the next generation is put in place once more.
+    # The plan already exists. The next generation is put into use once more.
     last = project.fail("--select", "mv", intercept=crash_before("drop the next generation"))
     assert "put in place: full refresh" in last.output
     assert existing_tables(project, *NEXT) == [*NEXT]
@@ -137,7 +139,9 @@ def test_a_run_may_die_anywhere_between_the_last_range_and_the_end(project: Proj
 def test_a_next_generation_with_a_key_of_another_name_may_go_before_it_is_put_in_place(
     project: Project,
 ) -> None:
-    """The MV in use does not have the key of the plan that is given up for that."""
+    """The plan is given up because the next generation is gone. The MV in use does not have the key
+    of that plan.
+    """
     write(project, f"select id as person, name from {source('people')}", unique_key="person")
     dies = crash_before("put the next generation in place")
     project.fail("--full-refresh", "--select", "mv", intercept=dies)

@@ -1,7 +1,8 @@
-"""What gives a row another value elsewhere is refused or recorded, asked of Spark's own functions.
+"""All functions of Spark are tested: does a row get another value in another session?
 
-Every function of Spark that can be called in a query that is row-wise is called as its own examples
-do, in sessions that differ in what a query must not depend on.
+If so, the package refuses the function or records the setting on which it depends. Every function
+that a row-wise query may call is called as in the examples of Spark's documentation. The sessions
+differ in everything on which a query must not depend.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ BASE = {
 OTHER_ZONE = {"spark.sql.session.timeZone": "America/New_York"}
 ANSI = {"spark.sql.ansi.enabled": "true"}
 
-# These are refused by their operators.
+# Functions of these groups are refused because Spark plans them as other operators.
 NOT_ROW_WISE = {"agg_funcs", "window_funcs", "generator_funcs"}
 
-# Calls of functions without an example that can be called as it is; None cannot be called.
+# Calls of functions that have no usable example. None: the function cannot be called.
 KINDS = ("bigint", "double", "float")
 CALLS: dict[str, str | None] = {
     **{f"kll_sketch_merge_{t}": f"kll_sketch_merge_{t}(kll_{t}, kll_{t}_2)" for t in KINDS},
@@ -74,18 +75,18 @@ CALLS: dict[str, str | None] = {
             *("string", "tinyint"),
         )
     },
-    # Of what only an aggregate makes, or an aggregate after all.
+    # These functions need the result of an aggregate, or are aggregates themselves.
     **dict.fromkeys(("approx_top_k_estimate", "window_time", "session_window")),
     "schema_of_variant_agg": None,
-    # Of packages that are not loaded, or of types that are switched off.
+    # These functions need packages that are not loaded, or types that are switched off.
     **dict.fromkeys(("from_avro", "to_avro", "schema_of_avro", "from_protobuf", "to_protobuf")),
     **{f"st_{f}": None for f in ("asbinary", "geogfromwkb", "geomfromwkb", "setsrid", "srid")},
     "time": None,
-    # Always an error, or a generator.
+    # One always raises an error, and the other one is a generator.
     **dict.fromkeys(("raise_error", "json_tuple")),
 }
 
-# What is the same in all sessions of this process, or on this day.
+# Calls that return the same value in all sessions of this process, or on the same day.
 NOT_TRIED = {
     "current_catalog()", "current_date", "current_date()", "curdate()", "current_user()", "user()",
     "session_user()", "input_file_name()", "input_file_block_start()", "input_file_block_length()",
@@ -103,7 +104,7 @@ SKETCHES = """
     hll_sketch_agg(id) as hll, hll_sketch_agg(id * 3) as hll_2
 """
 
-# Times around a change of the clock in New York, around midnight and the end of a month.
+# Times around a clock change in New York, around midnight, and around the end of a month.
 ROWS = """
     (1, timestamp'2024-03-10 07:30:00', timestamp'2024-03-09 12:00:00', date'2024-03-10',
         timestamp_ntz'2024-03-10 02:30:00', '2024-03-10 02:30:00', 2147483647),
@@ -172,7 +173,7 @@ def split(expressions: str) -> list[str]:
 
 
 class Session:
-    """A session with settings of its own that evaluates expressions over a table."""
+    """A session with its own settings. It evaluates expressions over a table."""
 
     def __init__(self, spark: Any, settings: Mapping[str, str], schema: str = SCHEMA) -> None:
         self.spark = spark.newSession()
@@ -182,7 +183,7 @@ class Session:
         self.zone = {**BASE, **settings}["spark.sql.session.timeZone"]
 
     def evaluate(self, expressions: Sequence[str], table: str, at_once: int = 60) -> dict[str, Any]:
-        """The rows' values of each expression, in an order of their own, or its error."""
+        """The values that each expression has for the rows, sorted, or the error that it raises."""
         found: dict[str, Any] = {}
         for at in range(0, len(expressions), at_once):
             self._evaluate(expressions[at : at + at_once], table, found)
@@ -213,7 +214,7 @@ def _bare(expression: str) -> str:
 
 
 class Check:
-    """What the package finds in a query, with Spark answering."""
+    """What the package finds in a query. Spark answers the package's statements."""
 
     def __init__(self, session: Session, table: str) -> None:
         self.table = table
@@ -222,7 +223,9 @@ class Check:
         self.macros.stub("run_table", lambda step, sql: session.spark.sql(sql).collect())
 
     def find(self, *expressions: str) -> str | list[str]:
-        """Why a query of these is refused, or the settings that are recorded with it."""
+        """The reason why a query of these expressions is refused, or the settings that are recorded
+        with it.
+        """
         query = f"select id, {', '.join(expressions)} from {SCHEMA}.{self.table}"
         try:
             query = self.macros.call("substitute_upstream", query, self.upstream)
@@ -252,7 +255,7 @@ def spark(lake: Any) -> Iterator[Any]:
         " named_struct('at', at, 'n', n) as s, map('a', at) as m"
         f" from values {ROWS} as t({names})"
     )
-    # In three files, so that they may be read in one partition or in several.
+    # Write three files, so that Spark may read them in one partition or in several.
     for number in (1, 2, 3):
         verb = f"create table {SCHEMA}.things using parquet as" if number == 1 else (
             f"insert into {SCHEMA}.things"
@@ -272,7 +275,7 @@ def base(spark: Any) -> Session:
 
 @pytest.fixture(scope="module")
 def calls(spark: Any) -> dict[str, list[str]]:
-    """Calls of every function that a row-wise query may have, by the function's name."""
+    """The calls of every function that a row-wise query may contain, by the function's name."""
     registry = spark._jsparkSession.sessionState().functionRegistry()
     names, identifiers = registry.listFunction().iterator(), []
     while names.hasNext():
@@ -313,7 +316,9 @@ def test_every_function_is_called(calls: dict[str, list[str]], values: dict[str,
 def test_what_gives_another_value_at_another_time_or_place_is_refused(
     spark: Any, base: Session, values: dict[str, Any]
 ) -> None:
-    """By chance, the time, the session's schema, and the partition of a row."""
+    """A value may depend on chance, on the time, on the session's schema, or on the partition of a
+    row.
+    """
     tried = [call for call, value in values.items() if isinstance(value, list)]
     again = Session(spark, {"spark.sql.files.openCostInBytes": "1000000000"}, f"{SCHEMA}_2")
     other = again.evaluate(tried, f"{SCHEMA}.things")
@@ -321,7 +326,7 @@ def test_what_gives_another_value_at_another_time_or_place_is_refused(
     check = Check(base, "things")
 
     assert {"now()", "rand()", "random()"} <= differ
-    # A sketch drops one half or the other by chance, and two merges may well drop the same.
+    # A sketch randomly drops one half of its values, so two merges often give the same result.
     merge = "kll_sketch_merge_bigint(kll_bigint, kll_bigint_2)"
     assert any(
         again.evaluate([merge], f"{SCHEMA}.things")[merge] != values[merge] for _ in range(50)
@@ -391,7 +396,9 @@ def test_what_gives_another_value_in_ansi_mode_is_noted(
 
 @pytest.mark.core("session-delta")
 def test_each_setting_of_spark_is_known_to_give_other_values_or_not(spark: Any) -> None:
-    """One that is not in the file is new in this Spark: read what it does, and add it."""
+    """A setting that is not in the file is new in this Spark. Find out what it does, and add it to
+    the file.
+    """
     macros, known = Macros(), json.loads(SETTINGS.read_text())
     entries = getattr(spark._jvm.org.apache.spark.sql.internal, "SQLConf$").__getattr__("MODULE$")
     found, walked = {}, entries.getConfigEntries().iterator()
@@ -403,7 +410,8 @@ def test_each_setting_of_spark_is_known_to_give_other_values_or_not(spark: Any) 
     defaults = {name: macros.call("default_of_result_setting", name) for name in found}
     results = {name: default for name, default in defaults.items() if default is not None}
 
-    # What a part of Spark has that nothing has used yet is not among those found.
+    # Spark registers the settings of a part only after that part was used. Those settings are
+    # missing here.
     assert sorted(set(found) - set(known["result"]) - set(known["execution"])) == []
     assert sorted(results) == sorted(set(found) & set(known["result"]))
     assert {name: found[name] for name in results} == results
@@ -413,7 +421,7 @@ def test_the_common_settings_are_told_and_no_other(spark: Any) -> None:
     macros = Macros()
     expression = macros.call("common_settings_sql")
     others = {"spark.sql.session.timeZone": "Asia/Tokyo"}
-    # It does nothing without the other one.
+    # This setting has no effect without ANSI mode.
     beside = {"spark.sql.ansi.doubleQuotedIdentifiers": ANSI}
 
     def read(**settings: str) -> dict[str, str]:

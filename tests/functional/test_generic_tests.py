@@ -1,6 +1,6 @@
-"""`backfill_complete` and `backfill_consistent` pass after runs, and find what others change.
+"""`backfill_complete` and `backfill_consistent` pass after runs, and find what others have changed.
 
-`test_verify_backfill.py` has a barrier that is not committed.
+`test_verify_backfill.py` tests them while a barrier is not committed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MV = model(
 
 @pytest.fixture(scope="module")
 def project(shared_project: MakeProject) -> Project:
-    """An MV in the middle of its backfill, with a map and an array, and others."""
+    """An MV with a map and an array in the middle of its backfill, and other models."""
     project = shared_project("generic_tests")
     project.create_table(
         "people", "id int, name string, scores map<string, int>, tags array<string>"
@@ -52,7 +52,7 @@ def run_tests(project: Project) -> RunResult:
 
 
 def statuses(result: RunResult) -> dict[str, tuple[str, int | None]]:
-    """Of each test, by the end of its name: its status and its number of failures."""
+    """The status and the number of failures of each test, by the kind of test."""
     return {
         "complete" if "complete" in node.name else "consistent": (node.status, node.failures)
         for node in result.nodes
@@ -63,7 +63,9 @@ def statuses(result: RunResult) -> dict[str, tuple[str, int | None]]:
 def test_a_partly_backfilled_mv_is_consistent_with_its_version_but_not_complete(
     project: Project,
 ) -> None:
-    """The upstream went on: it is compared at the version that is recorded."""
+    """The upstream has changed since, but the MV is compared with the version that its state
+    records.
+    """
     project.sql("update {schema}.people set name = 'later' where id = 1")
 
     assert statuses(run_tests(project)) == {"complete": ("fail", 4), "consistent": ("pass", 0)}
@@ -83,7 +85,7 @@ def test_a_finished_mv_passes_both(finished: Project) -> None:
     assert statuses(run_tests(finished)) == {"complete": ("pass", 0), "consistent": ("pass", 0)}
 
 
-# Each with the number of rows that differ then. A map in another order is the same map.
+# Each statement, and how many rows differ after it. A map with another order is an equal map.
 TAMPERED = (
     ("insert into {schema}.mv values (99, 'N99', map('a', 1), array('x'))", 1),
     ("delete from {schema}.mv where id = 5", 1),
@@ -108,7 +110,7 @@ def finished(project: Project) -> Project:
 
 @pytest.fixture
 def restored(finished: Project) -> Iterator[Project]:
-    """The finished MV, put back after the test."""
+    """The finished MV, which is restored after the test."""
     version = finished.current_version("mv")
     yield finished
     finished.put_back("mv", version)
@@ -144,7 +146,7 @@ def test_a_table_of_another_materialization_is_refused_by_name(project: Project)
 
 
 def test_a_refusal_names_the_model_as_run_operations_take_it(project: Project) -> None:
-    """Its table has another name."""
+    """The table of the model has another name."""
     project.sql("drop table {schema}.versioned_v2__progress")
     result = project.fail("test", "--select", "versioned")
 

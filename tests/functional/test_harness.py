@@ -1,4 +1,4 @@
-"""The test harness itself: the other suites rely on what these tests state."""
+"""Tests of the test harness: the other suites rely on the behaviour that is tested here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The files of `<mv>__barriers`: it gets one at each run, and is read at the beginning of each."""
+"""The files of the history table `<mv>__barriers`. Each run adds one file and reads the table when
+it begins.
+"""
 
 from __future__ import annotations
 

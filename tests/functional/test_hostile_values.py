@@ -1,8 +1,8 @@
-"""Values and names that break whatever pastes text into text, through every kind of barrier.
+"""Values and names that break code which pastes text into SQL, through every kind of barrier.
 
-Two MVs follow one table: keyed by a hostile text first, and by a timestamp first. The session's
-time zone changes from barrier to barrier. `tests/functional/test_materialization_keys.py` and the
-random histories have the other types of keys.
+Two MVs follow one table. The key of one MV begins with a hostile text; the key of the other MV
+begins with a timestamp. The session's time zone changes from barrier to barrier. The other key
+types are tested in `tests/functional/test_materialization_keys.py` and by the random histories.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ WORDS = (
     "007",
 )
 
-# 1:30 o'clock twice in New York, and the hour that it leaves out.
+# In New York 1:30 occurs twice on one of these days, and one hour is skipped on the other.
 MOMENTS = (
     datetime(2024, 11, 3, 5, 30),
     datetime(2024, 11, 3, 6, 30),
@@ -57,7 +57,7 @@ MOMENTS = (
     datetime(1883, 11, 18, 17, 0),
 )
 
-# The column `hostile` is called like the table.
+# The column `hostile` has the same name as the table.
 TABLE = "hostile"
 COLUMNS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "the key": ("string", WORDS),
@@ -73,7 +73,7 @@ COLUMNS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "{a}=(b);": ("decimal(38,0)", (Decimal(10**38 - 1), Decimal(1 - 10**38), None)),
 }
 
-# Delta itself cannot update a table that has such a column and a change data feed.
+# Delta itself cannot update a table that has both such a column and a change data feed.
 OF_ICEBERG = {"back`tick``s": ("string", ("`", None, "``"))}
 
 MVS = {"hostile_by_text": ["key's", "k . 2"], "by_time_hostile": ["k . 2", "key's"]}
@@ -89,7 +89,7 @@ def columns_of(project: Project) -> dict[str, tuple[str, tuple[Any, ...]]]:
 
 
 def row(project: Project, number: int) -> str:
-    """The values of a row; a word and a moment appear together only once."""
+    """The values of a row. No two rows have the same word and the same moment."""
     values = [
         literal(values[number % len(values)], sql) for sql, values in columns_of(project).values()
     ]
@@ -102,7 +102,7 @@ def insert(project: Project, *numbers: int) -> None:
 
 
 def query(project: Project) -> str:
-    """All columns; those of the key by other names, and one by an expression."""
+    """A query of all columns. The key columns get other names, and one column is an expression."""
     rest = ", ".join(quoted(name) for name in columns_of(project) if name not in ("the key", "k.2"))
     return (
         "select `k.2` as `k . 2`, `the key` as `key's`,"
@@ -129,7 +129,7 @@ def assert_consistent(project: Project) -> None:
 
 
 def assert_equal_to_query(project: Project) -> None:
-    """Compared by Spark: not all of these values can be Python's."""
+    """Compare the MVs in Spark, because Python cannot represent all of these values."""
     fresh = f"{query(project)}{{schema}}.{TABLE}".replace('{{ "{{" }}', "{{")
     for mv in MVS:
         rows = f"select * from {{schema}}.{mv}"
@@ -140,7 +140,7 @@ def assert_equal_to_query(project: Project) -> None:
 
 @pytest.fixture(scope="module")
 def project(shared_project: MakeProject) -> Iterator[Project]:
-    """The MVs after the first barrier, which took three rows."""
+    """The MVs after the first barrier, which has read three rows."""
     project = shared_project("hostile_values")
     columns = ", ".join(f"{quoted(name)} {sql}" for name, (sql, _) in columns_of(project).items())
     mapped = {"delta.columnMapping.mode": "name"} if project.file_format == "delta" else {}
@@ -155,7 +155,7 @@ def project(shared_project: MakeProject) -> Iterator[Project]:
 
 @pytest.fixture(scope="module")
 def version(project: Project) -> str | None:
-    """Of the upstream, when the MVs had their first barrier."""
+    """The version of the upstream at the first barrier of the MVs."""
     return project.current_version(TABLE)
 
 
@@ -211,8 +211,10 @@ def test_hostile_rows_are_backfilled_to_the_end_and_again(project: Project) -> N
 def test_fields_of_a_struct_may_be_many_and_need_quotes(
     new_project: Callable[[], Project],
 ) -> None:
-    """Spark prints neither the quotes nor more than 25 fields of a type, and SET, by which it is
-    asked to, takes a comment behind it for a part of the value.
+    """Spark prints a type without the quotes and with at most 25 fields.
+
+    The package sets an option to see more fields. SET takes a comment after the value as part of
+    the value.
     """
     project = new_project()
     path = project.root / "dbt_project.yml"

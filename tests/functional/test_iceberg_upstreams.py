@@ -1,4 +1,4 @@
-"""What may happen to an Iceberg table between two barriers, and what is no change of its rows."""
+"""What may happen to an Iceberg table between two barriers, and which commits change no rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ in_a_metastore = pytest.mark.profiles(
 def make_people(
     project: Project, properties: dict[str, str] | None = None, last: int = 10, **config: Any
 ) -> Project:
-    """An upstream of two commits, and an MV that has its first four of ten rows."""
+    """An upstream of two commits and ten rows, unless `last` says otherwise. The MV has its first
+    four rows.
+    """
     project.create_table("people", "id int, name string", properties or {})
     project.sql("insert into {schema}.people select id, 'old' from range(1, 6)")
     rest = f"select id, concat('n', id) from range(6, {last + 1})"
@@ -38,7 +40,7 @@ def make_people(
 
 @pytest.fixture(scope="module")
 def people(shared_project: MakeProject) -> Project:
-    """An MV in the middle of its backfill: the tests go on with each other's."""
+    """An MV in the middle of its backfill. Each test continues with what the previous one left."""
     return make_people(shared_project("iceberg_upstreams"), last=40)
 
 
@@ -113,13 +115,15 @@ def test_compaction_of_the_upstream_and_of_the_mv_changes_no_row(people: Project
 def test_a_column_that_no_snapshot_has_yet_is_refused_until_something_is_written(
     people: Project,
 ) -> None:
-    """To alter a table makes no snapshot, and a snapshot is read with the columns of its time."""
+    """ALTER TABLE creates no snapshot. Spark reads a snapshot with the columns that the table had
+    then.
+    """
     people.sql("alter table {schema}.people add column extra int")
     query = f"select id, extra from {source('people')}"
     people.write({"mv_extra": model(query)})
 
     refused = people.fail("--select", "mv_extra")
-    facts = ("people were changed", "does not have those that the query reads", "INSERT of no rows")
+    facts = ("people were changed", "lacks columns that the query reads", "INSERT of no rows")
     assert_refused(refused, "mv_extra", *facts)
     assert_made_nothing(people, "mv_extra")
 
@@ -130,14 +134,14 @@ def test_a_column_that_no_snapshot_has_yet_is_refused_until_something_is_written
     assert read == people.rows("select id, cast(null as int) from {schema}.people")
 
 
-# What the query is, what becomes of rows, and how the columns are altered after that.
+# Each entry: the query, the commit that changes rows, and how the columns are altered afterwards.
 ALTERED = {
     "anew": (
         "select id, a, b from ",
         "update {table} set a = 2 where id = 1",
         ("drop column b", "add column b string"),
     ),
-    # In the columns of today no row has changed.
+    # If only the current columns are compared, no row has changed.
     "gone": (
         "select id, a, b from ",
         "update {table} set b = 'new b' where id = 1",
@@ -167,7 +171,7 @@ ALTERED = {
 
 
 def make_altered(project: Project, *names: str, **config: Any) -> RunResult:
-    """Upstreams of format 2, of six rows, and for each an MV, by its first run."""
+    """Create upstreams of format 2 with six rows. The first run creates an MV for each of them."""
     models = {}
     for name in names:
         project.create_table(name, "id int, a int, b string", Iceberg().with_changelog)
@@ -190,7 +194,7 @@ def alter(project: Project, name: str, how: tuple[str, ...]) -> None:
 
 
 def shown_and_promised(project: Project, name: str) -> tuple[Any, Any]:
-    """The rows of the MV, and those of its query at the version that it says it shows."""
+    """The rows of the MV, and the rows of its query at the version that the state records."""
     version = project.value(f"select max(upstream_version) from {{schema}}.mv_{name}__progress")
     finished = project.value(
         f"select bool_and(backfill_finished) from {{schema}}.mv_{name}__progress"
@@ -210,7 +214,9 @@ def assert_exact_altered(project: Project, *names: str) -> None:
 def test_columns_of_format_2_that_were_altered_after_the_last_snapshot_are_a_gap(
     project: Project,
 ) -> None:
-    """The changelog has the columns of today, and a snapshot is read with those of its time."""
+    """The changelog has the current columns. A snapshot is read with the columns that the table had
+    then.
+    """
     make_altered(project, *ALTERED)
     for name in ALTERED:
         write_and_alter(project, name)
@@ -226,7 +232,7 @@ def test_columns_of_format_2_that_were_altered_after_the_last_snapshot_are_a_gap
     again = project.run()
     assert all(again.message(f"mv_{name}") == "CAUGHT UP" for name in ALTERED)
 
-    # What is written with the columns of today is followed from there on.
+    # Later changes are written with the current columns, and are followed.
     for name in ("anew", "whole"):
         project.sql(f"update {{schema}}.{name} set a = 3 where id = 2")
     project.run("--select", "mv_anew", "mv_whole")
@@ -265,7 +271,7 @@ def test_columns_of_format_2_that_were_altered_are_not_laid_over_a_copy(project:
 def test_two_mvs_of_one_table_of_format_2_in_two_threads_read_changes_of_their_own(
     project: Project,
 ) -> None:
-    """They share a session, and with it its temporary views."""
+    """The two MVs share a session, so they share its temporary views."""
     project.create_table("people", "id int, name string", Iceberg().with_changelog)
     project.sql("insert into {schema}.people values (1, 'a'), (2, 'b')")
     names = ("mv_first", "mv_second")
@@ -333,7 +339,8 @@ def test_a_snapshot_that_is_being_backfilled_is_held_by_a_tag(project: Project) 
     while "100.0 %" not in line(project.run()):
         version = project.value("select max(upstream_version) from {schema}.mv__progress")
         assert version == pinned
-    # A run that dies leaves the tag to the next one, also if that has nothing else to do.
+    # If a run dies before it drops the tag, the next run drops it, even if that run has nothing
+    # else to do.
     project.fail(intercept=crash_before("drop tag"))
     assert project.run().message("mv") == "CAUGHT UP"
 
@@ -343,7 +350,7 @@ def test_a_snapshot_that_is_being_backfilled_is_held_by_a_tag(project: Project) 
 
 
 def test_a_metadata_column_stops_the_run_before_anything_is_written(project: Project) -> None:
-    """The barriers read the upstream's columns only."""
+    """Barriers read only the ordinary columns of the upstream."""
     project.create_table("people", "id int, name string")
     query = f"select id, _file as origin from {source('people')}"
     project.write({"mv": model(query)}, sources=["people"])
@@ -353,9 +360,9 @@ def test_a_metadata_column_stops_the_run_before_anything_is_written(project: Pro
 
 
 def make_foreign(project: Project, table: str, **types: str) -> None:
-    """A table with types that Spark cannot make, as other engines do.
+    """Create a table with column types that only engines other than Spark can create.
 
-    :param types: those of its columns, as Iceberg's own API writes them
+    :param types: the types of its columns, as Iceberg's own API writes them
     """
     assert isinstance(project.lake, SessionLake)
     project.sql("create schema if not exists {schema}")
@@ -380,7 +387,7 @@ def make_foreign(project: Project, table: str, **types: str) -> None:
 def test_a_key_that_iceberg_orders_otherwise_is_refused_and_another_is_followed(
     project: Project,
 ) -> None:
-    """To Spark a uuid is a string, and fixed bytes are binary."""
+    """Spark reads a uuid as a string, and fixed bytes as binary."""
     make_foreign(project, "foreign", id="uuid", code="fixed[2]", text="string")
     high = [f"{number:x}" * 8 for number in range(16)]
     for digits in (high[::2], high[1::2]):
@@ -407,8 +414,11 @@ def test_a_key_that_iceberg_orders_otherwise_is_refused_and_another_is_followed(
 
 @in_a_metastore
 def test_a_copy_gives_way_to_one_of_other_columns_and_leaves_no_files(project: Project) -> None:
-    """A Hive metastore replaces no Iceberg table by one with another type at a position, and keeps
-    the files of one that is dropped without PURGE."""
+    """A Hive metastore cannot replace an Iceberg table if a column at the same position has another
+    type.
+
+    It keeps the files of a table that is dropped without PURGE.
+    """
     project.create_table("up", "id int, label string, amount int")
     project.sql("insert into {schema}.up select id, 'r', id from range(0, 40, 1, 1)")
     config = {"backfill_rate_limit": 10, "replicate": "always"}
@@ -430,7 +440,9 @@ def test_a_copy_gives_way_to_one_of_other_columns_and_leaves_no_files(project: P
 def test_a_copy_is_dropped_in_a_catalog_that_lets_no_table_go_with_its_files(
     project: Project,
 ) -> None:
-    """Some have `gc.enabled` off by default, Nessie's for one; or force it."""
+    """Some catalogs switch off `gc.enabled` by default, for example Nessie's. Other catalogs force
+    this value.
+    """
     catalog, warehouse = "spark.sql.catalog.keeping", project.lake.directory / "keeping"
     settings = {
         catalog: "org.apache.iceberg.spark.SparkCatalog",

@@ -1,10 +1,11 @@
-"""Changes whose last row the feed does not contain.
+"""Changes for which the feed does not contain the last row of a key.
 
-A key that appears twice in the upstream between two barriers, or when one comes, and text whose
-bytes Delta's and Iceberg's feeds alter.
+There are two causes. A key appears twice in the upstream, between two barriers or during one. Or
+the feeds of Delta and Iceberg alter the bytes of a text.
 
-An upstream of each kind has the same rows and commits, and its MV has read all of it before the
-first of them. `run` meets a key that appears twice; `again` comes when every key is unique again.
+Upstreams of every kind get the same rows and the same commits. The MV of each upstream has read all
+rows before the first of these commits. `run` finds a key that appears twice. `again` starts after
+every key is unique again.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ UPSTREAMS: dict[str, tuple[str, dict[str, str]]] = {
     "iceberg_3": ("iceberg", {"format-version": "3"}),
 }
 
-# What becomes of the key of row n, whose `at` is 10 n, in commits on the table {up}.
+# What happens to the key of row n in commits on the table {up}. The `at` of row n is 10 n.
 CASES: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {
     "inserted anew before the old row was deleted": (
         (2,),
@@ -59,7 +60,7 @@ class Stood:
     project: Project
     run: RunResult
     wrote: dict[str, bool]
-    """Whether `run` has written to the MV of an upstream."""
+    """For each upstream: True if `run` has written to its MV."""
     again: RunResult
 
     def rows(self, relation: str, ids: tuple[int, ...]) -> list[tuple[object, ...]]:

@@ -1,4 +1,4 @@
-"""`land_changes` on a real PostgreSQL: every committed event is landed, once, and in order."""
+"""`land_changes` on a real PostgreSQL: each committed event is landed exactly once, in order."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def landed(shared_project: MakeProject, database: Database) -> Landed:
 
 
 class Landed:
-    """A project whose tables each have a slot of their own.
+    """A project whose tables each have their own slot.
 
-    :param catalog: of Spark, of the database; each user has one of their own
+    :param catalog: the Spark catalog of the database; each database user has its own catalog
     """
 
     def __init__(self, project: Project, database: Database, catalog: str = "pg") -> None:
@@ -58,9 +58,11 @@ class Landed:
     def table(
         self, name: str, columns: str, slot: str | None = None, key: str = "id", rows: str = ""
     ) -> None:
-        """A table in PostgreSQL, and a model that reads it; its change table is begun.
+        """Create a table in PostgreSQL and a model that reads it, and land its changes for the
+        first time.
 
-        :param rows: a query of those that it has before, which no event contains
+        :param rows: a query of rows that exist before the first landing, so no event contains
+        them
         """
         self.database.sql(f"create table {name} ({columns})")
         if rows:
@@ -77,12 +79,14 @@ class Landed:
         self.land(name)
 
     def model(self, name: str, columns: str = "*", slot: str = "", key: str = "id") -> None:
-        """The model, which reads these columns; 25 rows at a time."""
+        """Write a model that reads these columns, 25 rows in each barrier."""
         model = MODEL.format(table=name, columns=columns, slot=slot or f"slot_{name}", key=key)
         self.project.write({f"{name}_mv": model})
 
     def follow(self, name: str, columns: str = "*") -> str:
-        """What a run says, after which the MV is the table as far as it was read."""
+        """Land and run. The MV then equals the table up to its position. Return the output of the
+        run.
+        """
         self.land(name)
         said = self.project.run("--select", f"{name}_mv").output
         last = self.project.value(
@@ -94,7 +98,7 @@ class Landed:
         return said
 
     def compare(self, name: str, columns: str, of_mv: str | None = None) -> str:
-        """The same of a whole table; a run reads all of it."""
+        """Land and run. The MV then equals the whole table. Return the output of the run."""
         self.land(name)
         said = self.project.run("--select", f"{name}_mv").output
         told = self.project.rows(f"select {of_mv or columns} from {{schema}}.{name}_mv")
@@ -102,7 +106,10 @@ class Landed:
         return said
 
     def fail(self, name: str) -> str:
-        """What is said to a run after another landing, which leaves the MV as it was."""
+        """Land, then run the model, which must fail and leave the MV unchanged.
+
+        Return its error.
+        """
         self.land(name)
         before = self.project.rows(f"select * from {{schema}}.{name}_mv")
         failed = self.project.fail("--select", f"{name}_mv")
@@ -115,7 +122,7 @@ class Landed:
         )
 
     def events(self, name: str, columns: str = "id") -> list[tuple[Any, ...]]:
-        """The operation and columns of all events, in their order."""
+        """The operation and these columns of all events, in the order of the events."""
         return [
             tuple(row)
             for row in self.project.sql(
@@ -178,7 +185,9 @@ def a_jvm_in(zone: str) -> Iterator[None]:
 
 
 def test_a_time_is_landed_alike_by_a_jvm_of_any_zone(landed: Landed) -> None:
-    """Another Spark may land than the one that runs the model, which has to be in UTC."""
+    """The Spark that lands may have another time zone. The Spark that runs the model has to be in
+    UTC.
+    """
     landed.table("zoned", "id int primary key, t timestamp")
     landed.compare("zoned", "id, t")
     landed.database.sql("insert into zoned values (1, '2024-01-01 10:00')")
@@ -334,7 +343,9 @@ def test_a_table_that_is_idle_has_a_watermark(landed: Landed) -> None:
 
 
 def test_a_landing_waits_for_no_standby_itself(landed: Landed) -> None:
-    """It has what was written flushed by a commit of its own, while no standby is there."""
+    """The landing commits a transaction of its own, so that PostgreSQL flushes the WAL. This commit
+    does not wait for a standby: here there is none.
+    """
     landed.table("standby", "id int primary key")
     waiting = "select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'"
     cancelled: list[tuple[Any, ...]] = []
@@ -357,11 +368,11 @@ def test_a_slot_that_holds_much_wal_back_is_warned_of(landed: Landed) -> None:
     landed.database.sql(
         "insert into much select n, repeat('x', 500) from generate_series(1, 9000) n"
     )
-    told = "held back {} MB of WAL, from 1 MB on there is this warning"
-    [warning] = [line for line in landed.land("much", wal_warning_mb=1) if "this warning" in line]
+    told = "held back {} MB of WAL (wal_warning_mb is 1)"
+    [warning] = [line for line in landed.land("much", wal_warning_mb=1) if "wal_warning_mb" in line]
     megabytes = int(warning.split("has held back ")[1].split(" MB")[0])
     assert megabytes >= 4 and told.format(megabytes) in warning
-    assert not any("this warning" in line for line in landed.land("much"))
+    assert not any("wal_warning_mb" in line for line in landed.land("much"))
 
 
 def test_a_slot_that_is_gone_leaves_a_gap(landed: Landed) -> None:
@@ -398,7 +409,7 @@ def test_events_that_another_reader_takes_in_the_middle_leave_a_gap(
     landing = ("run-operation", "land_changes", "--args", f"{{model: {name}_mv}}")
     lines = landed.project.dbt(*landing, intercept=take).messages
     assert any('"insert"' in told for (told,) in taken)
-    assert any(f"were lost with the slot slot_{name}: what reads" in line for line in lines)
+    assert any(f"were lost with the slot slot_{name}: the readers" in line for line in lines)
 
     landed.database.sql(f"insert into {name} values (3)")
     said = landed.compare(name, "id")
@@ -409,7 +420,7 @@ def test_events_that_another_reader_takes_in_the_middle_leave_a_gap(
 def test_a_server_without_wal2json_is_refused_before_anything_is_written(
     shared_project: MakeProject, database: Database
 ) -> None:
-    """Nothing of what the user may ask lists output plugins, or the files of the server."""
+    """A user without special rights cannot list the output plugins or the files of the server."""
     project = shared_project("without_wal2json")
     project.configure(database.catalog_settings("pg_without", user="without"))
     landed = Landed(project, database, "pg_without")
@@ -423,7 +434,7 @@ def test_a_server_without_wal2json_is_refused_before_anything_is_written(
         landed.table("unplugged", "id int primary key")
     told = str(refused.value)
     assert "unplugged_mv: PostgreSQL makes no slot with the output plugin wal2json: could" in told
-    assert "If it is missing, install it on the server" in told
+    assert "If wal2json is missing, install it" in told
     assert "org.postgresql" not in told
     assert project.sql("show tables in {schema}") == []
     slots = "select count(*) from pg_replication_slots where slot_name = 'slot_unplugged'"
@@ -538,7 +549,9 @@ def test_columns_change_while_the_table_is_backfilled(landed: Landed) -> None:
 def test_settings_under_which_rows_would_not_be_found_are_refused(
     landed: Landed, setting: str, value: str
 ) -> None:
-    """Text keys with a backslash, and those of a table that is rewritten as it is read."""
+    """One setting changes the meaning of a backslash in text keys. With the other one, a
+    transaction may not see the rows of a table that another session rewrites.
+    """
     name = f"under_{setting}"
     landed.table(name, 'code text collate "C" primary key, v int', key="code")
     landed.database.sql(
@@ -589,7 +602,7 @@ def test_a_row_whose_key_is_renamed_by_the_query_goes_from_key_to_key(landed: La
 
 
 def test_columns_may_have_the_names_of_what_a_script_declares(landed: Landed) -> None:
-    """Of a table with both, one is read and the other is not."""
+    """A table has both columns. The model reads one of them but not the other."""
     for read, unread in (("stage", "landed"), ("landed", "stage")):
         name = f"named_{read}"
         landed.table(name, f"id int primary key, {read} int, {unread} int")
@@ -602,7 +615,9 @@ def test_columns_may_have_the_names_of_what_a_script_declares(landed: Landed) ->
 def test_events_that_do_not_tell_what_they_should_are_refused_and_then_compared(
     landed: Landed,
 ) -> None:
-    """What the table was when it was landed shows, also after it is right again."""
+    """The state of the table at the time of the landing is recorded. It counts even if the table
+    has been corrected since.
+    """
     landed.table("untold", "id int primary key, code int not null unique, weight float8 not null")
     database = landed.database
     database.sql("insert into untold select i, i, i from generate_series(1, 9) as i")
@@ -655,7 +670,9 @@ def test_a_sweep_of_an_idle_table_whose_old_events_are_gone_comes_to_its_end(
 
 
 def test_events_that_were_deleted_by_their_time_are_missed_by_nobody(landed: Landed) -> None:
-    """Their marks go with them: an earlier one would say that the feed reaches back to it."""
+    """The marks are deleted together with the events. A mark that remained would say that the feed
+    still reaches back to it.
+    """
     landed.table("aged", "id int primary key")
     landed.database.sql("insert into aged values (1)")
     landed.compare("aged", "id")
@@ -672,7 +689,7 @@ def test_events_that_were_deleted_by_their_time_are_missed_by_nobody(landed: Lan
 def test_events_that_did_not_tell_the_key_while_a_range_was_read_leave_a_doubt(
     landed: Landed,
 ) -> None:
-    """Also where the REPLICA IDENTITY is right again before the barrier ends."""
+    """This also holds if the REPLICA IDENTITY is correct again before the barrier ends."""
     landed.table("meanwhile", "id int primary key, code int not null unique")
     database = landed.database
     database.sql("insert into meanwhile select i, i from generate_series(1, 40) as i")
@@ -712,7 +729,7 @@ def test_a_null_from_before_a_column_was_declared_not_null_is_read_from_the_tabl
     database.sql("insert into declared values (4, 4, 'NaN')")
     database.sql("alter table declared alter f set not null")
     said = landed.compare("declared", "id, string(f)")
-    assert "re-anchored: an event of the upstream has null where the column f has, or had," in said
+    assert "re-anchored: an event of the upstream has a null in the column f, which may" in said
     database.sql("update declared set f = 5 where id = 4")
     assert "re-anchored" not in landed.compare("declared", "id, string(f)")
 
@@ -728,7 +745,7 @@ def test_columns_whose_names_differ_only_in_case_are_refused_by_name(landed: Lan
 
 
 def test_a_char_is_compared_by_a_function_of_it_or_not_at_all(landed: Landed) -> None:
-    """Spark pads what a column of `char(n)` is compared with, and a change table has texts."""
+    """Spark pads a value that it compares with a `char(n)` column, but change tables have texts."""
     landed.table("padded", "id int primary key, code char(4), v int")
     path = landed.project.models / "padded_mv.sql"
     whole = path.read_text()
@@ -766,7 +783,9 @@ def test_a_char_is_compared_by_a_function_of_it_or_not_at_all(landed: Landed) ->
 
 
 def test_bounds_of_times_are_not_sent_in_the_zone_of_the_session(landed: Landed) -> None:
-    """With Java 8's times Spark writes them so, and PostgreSQL takes them for those of the JVM."""
+    """With Java 8's times, Spark writes bounds in the session's time zone. PostgreSQL reads them in
+    the zone of the JVM.
+    """
     java8 = "spark.sql.datetime.java8API.enabled"
     for kind in ("timestamptz", "timestamp"):
         name = f"timed_{kind}"
@@ -800,7 +819,7 @@ def test_what_reads_a_change_table_that_was_made_anew_begins_anew(landed: Landed
     landed.compare("retyped", columns)
 
     landed.database.sql("alter table retyped alter n type text using (n * 10)::text")
-    with pytest.raises(RunFailed, match="it is landed again, and what reads it is re-anchored"):
+    with pytest.raises(RunFailed, match="it is landed again, and its readers re-anchor"):
         landed.land("retyped")
     landed.project.sql("drop table {schema}.retyped_changes")
     assert "re-anchored: its change table was created again" in landed.compare("retyped", columns)
@@ -822,7 +841,9 @@ def test_a_change_table_of_before_gets_what_it_lacks(landed: Landed) -> None:
 
 
 def test_a_value_that_was_corrected_is_read_again(landed: Landed) -> None:
-    """Also where the rows that had it were kept, because their changes had not landed."""
+    """This also holds if the staged rows with the bad value were kept, because their changes had
+    not landed.
+    """
     rows = "values (1, date '2024-01-01'), (2, 'infinity')"
     landed.table("endless", "id int primary key, d date", rows=rows)
     landed.database.sql("create table beside_endless (id int)")

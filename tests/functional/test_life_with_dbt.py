@@ -1,6 +1,7 @@
-"""A day with dbt: build, refresh in the middle, fail and retry, defer, rename, tidy up.
+"""A day with dbt: build, refresh in the middle, fail and retry, defer, rename, clean up.
 
-Every statement has a comment appended, as `query-comment` says; three MVs read one another.
+Every statement ends with a comment, because the project sets `query-comment`. Each of the three MVs
+but the first reads the previous one.
 """
 
 from __future__ import annotations
@@ -100,7 +101,9 @@ def rows(project: Project, mv: str, env: str = "prod") -> list[tuple[Any, ...]]:
 
 
 def assert_chain_is_exact(project: Project) -> None:
-    """Each MV is its query over what it reads, and the last one over the first upstream."""
+    """Each MV equals its query over its upstream. The last MV also equals one query over the first
+    table.
+    """
     whole = "select id, upper(city), n * 10 + 1 from {schema}.orders where n < 100"
     assert rows(project, "last") == project.rows(whole)
     assert_each_follows_the_one_before(project)
@@ -117,14 +120,16 @@ def assert_each_follows_the_one_before(project: Project, middle: str = "n < 100"
 
 
 def assert_leaves_no_views(project: Project) -> None:
-    """Of this session, which other tests have too, and where a run that failed leaves some."""
+    """This run has left no temporary views in the session. Other tests use the same session, and a
+    failed run leaves views there.
+    """
     left = [row["viewName"] for row in project.sql("show views") if row["isTemporary"]]
     assert [name for name in left if name.partition("__")[0] in ("first", "middle", "last")] == []
 
 
 @pytest.fixture(scope="module")
 def built(project: Project) -> RunResult:
-    """The first build of all; what it leaves in `target` is the state that is deferred to."""
+    """The first build of the project. Later tests defer to the `target` folder that it leaves."""
     result = project.dbt("build", "--threads", "4")
     shutil.copytree(project.root / "target", project.root / "state")
     return result
@@ -133,7 +138,7 @@ def built(project: Project) -> RunResult:
 def test_the_first_build_makes_and_tests_what_reads_one_another(
     project: Project, built: RunResult
 ) -> None:
-    """The tests of an MV follow it in the invocation that makes it."""
+    """The tests of an MV run in the same invocation that creates the MV."""
     statuses = {node.name: node.status for node in built.nodes if node.status != "pass"}
     assert statuses == {
         **dict.fromkeys(("first", "middle", "last", "report", "history"), "success"),
@@ -168,7 +173,7 @@ def test_models_are_selected_as_any(
 def test_an_mv_in_the_middle_is_refreshed_and_the_last_one_follows_it(
     project: Project, built: RunResult
 ) -> None:
-    """At every run, also while the middle one has only a part of its rows."""
+    """The last MV follows at every run, even while the middle MV has only a part of its rows."""
     assert built.success
     project.sql("update {schema}.orders set n = 50 where id = 2")
     project.sql("delete from {schema}.orders where id = 3")
@@ -176,7 +181,7 @@ def test_an_mv_in_the_middle_is_refreshed_and_the_last_one_follows_it(
 
     refreshed = project.run("--select", "first", "middle", "last", "--threads", "4")
 
-    assert "full_refresh is true for it, so that every run empties it" in refreshed.output
+    assert "full_refresh is true for it, so every run empties the MV" in refreshed.output
     assert "middle [BARRIER 2 · 0.0 % · emptied: full refresh" in refreshed.output
     assert "last [BARRIER 2 · 100.0 % · " in refreshed.output
     assert "re-anchored: the upstream was r" in refreshed.output
@@ -185,7 +190,7 @@ def test_an_mv_in_the_middle_is_refreshed_and_the_last_one_follows_it(
 
 
 def test_a_build_that_fails_in_the_middle_is_retried(project: Project, built: RunResult) -> None:
-    """`--fail-fast` leaves what else runs where it is."""
+    """After a failure, `--fail-fast` leaves the other models as they are."""
     assert built.success
     project.sql("insert into {schema}.orders values (3, 'c3', 33), (9, 'c9', 99)")
     crash = crash_before("_prod.middle: commit the barrier")
@@ -245,7 +250,9 @@ def test_an_empty_build_makes_the_tables_and_passes(project: Project, built: Run
 
 @pytest.fixture(scope="module")
 def deferred(project: Project, built: RunResult) -> Project:
-    """A change of one MV, built with what reads it nowhere: all else is production's."""
+    """One MV is changed and built in `dev`, where its upstream does not exist. Everything else is
+    production's.
+    """
     assert built.success
     project.vars = {"env": "dev"}
     return project.write({"middle": model(MIDDLE.replace("* 10", "* 100"))})
@@ -259,7 +266,9 @@ def defer(project: Project, *arguments: str, fails: bool = False) -> RunResult:
 
 
 def test_a_changed_mv_follows_an_upstream_that_is_deferred(deferred: Project) -> None:
-    """And a model that did not change reads an MV of production, whose tests run there too."""
+    """A model that did not change reads an MV of production. The tests of that MV also run against
+    production.
+    """
     changed = ("--select", "state:modified", "report", "--exclude", "resource_type:unit_test")
     result = defer(deferred, "build", *changed)
 
@@ -276,7 +285,10 @@ def test_a_changed_mv_follows_an_upstream_that_is_deferred(deferred: Project) ->
 
 
 def test_an_upstream_that_is_there_by_now_is_another_one(deferred: Project) -> None:
-    """Which of the two is meant has to be said."""
+    """The upstream now exists in both environments.
+
+    The user has to say which of the two is meant.
+    """
     before = rows(deferred, "middle", "dev")
     deferred.run("--select", "first")
 
@@ -301,7 +313,7 @@ def test_what_stands_in_a_schema_of_before_is_listed_where_it_is_named(deferred:
     "session-delta", "session-iceberg", reason="a Hive metastore has no names to be quoted"
 )
 def test_names_are_quoted_as_the_project_says(new_project: Callable[[], Project]) -> None:
-    """The metastore of Delta tables takes letters only, but some words of SQL among them."""
+    """The metastore of Delta tables only accepts letters, but a name may be a word of SQL."""
     project = new_project()
     odd = "odd-name" if project.file_format == "iceberg" else "select"
     project.create_table("orders", "id int, city string, n int")

@@ -1,7 +1,8 @@
-"""`live_view`: the view `<mv>__live` is the whole of the query, also while the MV is filled.
+"""`live_view`: the view `<mv>__live` has all rows of the query, even while the MV is being filled.
 
-A watcher looks at the view around every statement that writes: at each of them it has all rows of
-the query at the version of the last barrier, which is the one of the view made last.
+A watcher reads the view before and after every statement that writes. The view then has all rows of
+the query at one version of the upstream: the version of the barrier after which the view was
+created.
 """
 
 from __future__ import annotations
@@ -40,13 +41,15 @@ def live_model(query: str, **config: Any) -> str:
 
 
 def at_version(project: Project, query: str, mv: str) -> str:
-    """The query over the upstream at the version that the last barrier of the MV has read."""
+    """The query over the upstream, at the version that the last barrier of the MV has read."""
     version = project.value(f"select max(upstream_version) from {{schema}}.{mv}__progress")
     return query.replace(source("people"), f"{{schema}}.people version as of {version}")
 
 
 def change(project: Project, number: int) -> None:
-    """Inserts, an update, a delete, and a row that the filter hides, at any position of the key."""
+    """Commit inserts, updates, a delete, and a row that the filter hides, on both sides of the
+    position.
+    """
     project.sql(
         "merge into {schema}.people as people using (values"
         f" ({100 + number}, 'x', 'late'), ({-number}, 'y', 'early'), ({number}, 'x', 'new'),"
@@ -63,12 +66,15 @@ def change(project: Project, number: int) -> None:
 
 @dataclass
 class Watcher:
-    """An interceptor. `queries` are those of the MVs; the upstream changes after each barrier."""
+    """An interceptor.
+
+    `queries` maps each MV to its query. The upstream changes after each barrier.
+    """
 
     project: Project
     queries: dict[str, str]
     changes: int = 0
-    """How many barriers of a run are followed by a change."""
+    """The number of barriers of a run after which the upstream changes."""
     made: int = 0
     looked: int = 0
     wrong: list[str] = field(default_factory=list)
@@ -89,7 +95,7 @@ class Watcher:
             self.look(mv, sql)
 
     def merges(self, mv: str, sql: str) -> bool:
-        """Whether a statement changes the MV, which is then ahead of its state."""
+        """True if the statement changes the MV. The MV is then ahead of its state."""
         table = f"{self.project.schema}.{mv}"
         return f"merge into {table} " in sql or f"create or replace table {table}\n" in sql
 
@@ -131,7 +137,10 @@ def project(shared_project: MakeProject) -> Project:
 
 @pytest.fixture(scope="module")
 def watcher(project: Project) -> Watcher:
-    """After the first run, in which the upstream has changed between the barriers."""
+    """The watcher after the first run.
+
+    The upstream has changed between the barriers of that run.
+    """
     watcher = Watcher(project, QUERIES, changes=3)
     watcher.run()
     return watcher
@@ -149,7 +158,9 @@ def test_the_view_is_the_whole_query_at_every_statement(watcher: Watcher) -> Non
 def test_the_view_is_whole_while_vnodes_have_different_positions(
     project: Project, watcher: Watcher
 ) -> None:
-    """Two of four vnodes have finished, and the changes of these are merged all along."""
+    """Two of the four vnodes have finished. Their changes are still merged while the others are
+    filled.
+    """
     finished = "select vnode from {schema}.some__progress where backfill_finished"
     assert project.rows(finished) == [(0,), (1,)]
     change(project, 9)
@@ -185,7 +196,9 @@ def test_a_view_of_before_a_full_refresh_is_whole_until_the_next_one(
 
 @with_views
 def test_a_view_that_is_gone_is_made_again(project: Project, watcher: Watcher) -> None:
-    """Also by a run that has nothing else to do. Outside of a script Iceberg looks elsewhere."""
+    """A run creates a missing view again, even if it has nothing else to do. The test drops the
+    view inside a script, because Iceberg does not find the view outside of scripts.
+    """
     project.write({"filtered": live_model(FILTERED, unique_key=KEY)})
     change(project, 13)
     watcher.run("--select", "filtered")
@@ -270,7 +283,7 @@ def test_something_else_of_its_name_is_refused_before_anything_is_written(
 
     project.sql("create or replace view {schema}.other__live as select 1 as id")
     result = project.fail("--select", "other")
-    assert_refused(result, "other", "other__live exists, and is no live view of this package")
+    assert_refused(result, "other", "other__live exists, but is not a live view of this package")
     project.sql("drop view {schema}.other__live")
 
 
@@ -279,6 +292,6 @@ def test_something_else_of_its_name_is_refused_before_anything_is_written(
 def test_a_catalog_without_views_is_refused_before_anything_is_written(project: Project) -> None:
     result = project.fail("--select", "filtered")
 
-    fact = "live_view needs a catalog with views, and Spark could not make one beside"
+    fact = "live_view needs a catalog with views, but Spark could not make a view beside"
     assert_refused(result, "filtered", f"{fact} {project.schema}.filtered")
     assert_made_nothing(project, "filtered")

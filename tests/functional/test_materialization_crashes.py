@@ -1,6 +1,6 @@
-"""A run that dies inside a script is completed by the next plain run, to the row.
+"""If a run dies inside a script, the next ordinary run completes the work to the last row.
 
-`exactness/test_fault_matrix.py` has those that die between two statements.
+`exactness/test_fault_matrix.py` has the runs that die between two statements.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def step_of(sql: str) -> str:
 
 
 def crash_inside(project: Project, step: str, written: int) -> Interceptor:
-    """Ends the run inside the script of `step`, after so many statements of it that write."""
+    """End the run inside the script of `step`, after `written` of its statements have written."""
 
     def intercept(sql: str, proceed: Proceed) -> None:
         if not is_ours(sql) or not step_of(sql).startswith(step):
@@ -53,7 +53,9 @@ def crash_inside(project: Project, step: str, written: int) -> Interceptor:
 
 
 def die_inside(project: Project, sql: str, written: int) -> None:
-    """A script ends after so many of its statements that write."""
+    """Run the script until `written` of its statements have written. Then the script ends with an
+    error.
+    """
     script = dying_after(sql, written)
     assert script, f"this script writes less than {written} times: {sql}"
     with pytest.raises(Exception, match="died inside a script"):
@@ -61,7 +63,7 @@ def die_inside(project: Project, sql: str, written: int) -> None:
 
 
 def barrier_of(project: Project, column: str) -> dict[str, Any]:
-    """The barrier that is planned (`plan`), or the one that was committed last (`last`)."""
+    """The planned barrier (column `plan`), or the last committed barrier (column `last`)."""
     found: dict[str, Any] = json.loads(
         project.value(f"select max({column}) from {{schema}}.mv__progress")
     )
@@ -69,7 +71,7 @@ def barrier_of(project: Project, column: str) -> dict[str, Any]:
 
 
 def assert_exact(project: Project, mv: str = "mv") -> None:
-    """The MV is Q(upstream @ S where pk <= current_pos), by the recorded S and positions."""
+    """The MV equals Q(upstream @ S where pk <= current_pos), with the recorded S and positions."""
     version = project.value(f"select max(upstream_version) from {{schema}}.{mv}__progress")
     query = PROMISED.replace("VERSION", str(version)).replace(".mv__", f".{mv}__")
     promised = [] if version is None else project.rows(query)
@@ -85,7 +87,7 @@ def make_people(project: Project, rows: int) -> Project:
 
 
 def change_people(project: Project, turn: int) -> None:
-    """Updates, a delete, an insert below the position, and a row that leaves Q, by one commit."""
+    """One commit with updates, a delete, an insert below the position, and a row that leaves Q."""
     gone, new, hidden = turn * 10, turn * 10 + 5, turn * 10 + 100
     project.sql(
         "merge into {schema}.people as t using ("
@@ -144,7 +146,9 @@ def test_a_crash_inside_the_plan_leaves_a_plan_that_the_next_run_adopts(shared: 
 def test_a_crash_in_the_middle_of_a_full_refresh_is_completed_by_a_plain_run(
     shared: Project,
 ) -> None:
-    """Before the plan: as if it had not been asked for. After it: the next run completes it."""
+    """If the run dies before the plan, the request for a full refresh is lost. If it dies later,
+    the next run completes the full refresh.
+    """
     epoch = shared.value("select max(epoch) from {schema}.mv__progress")
     outcomes: dict[str, str] = {}
     for step in ("plan the barrier", "empty the MV", "commit the barrier"):
@@ -180,13 +184,15 @@ def test_after_all_crashes_the_backfill_ends_in_the_query(shared: Project) -> No
     )
 
 
-# How many statements of the script that plans a first run wrote before that died.
+# The number of statements that had written when the script that plans the first run died.
 FIRST_RUNS = {"with_progress": 1, "with_mv": 2}
 
 
 @pytest.mark.every_profile
 def test_a_first_run_that_dies_is_completed_by_the_next(project: Project) -> None:
-    """The progress with the plan was made, or the MV too."""
+    """One run had created only the progress table, with the plan. The other run had also created
+    the MV.
+    """
     make_people(project, rows=30)
     project.remove("mv")
     project.write({mv: MV for mv in FIRST_RUNS})
@@ -212,19 +218,22 @@ def test_a_first_run_that_dies_is_completed_by_the_next(project: Project) -> Non
         assert_exact(project, mv)
 
 
-# Two rebuilds that died, before and after the MV was emptied, and what then gives each of them up.
+# Two rebuilds died, one before and one after the MV was emptied. The value is the step that gives
+# the rebuild up.
 REBUILDS = {"planned": "commit", "emptied": "abandon"}
 
 
 def rebuild_step_of(sql: str) -> tuple[str, str]:
-    """The MV of REBUILDS that a statement is for, and its step; nothing of any other statement."""
+    """The MV of REBUILDS that a statement writes, and the step. Empty texts for any other
+    statement.
+    """
     found = re.search(rf"/\* \w+\.({'|'.join(REBUILDS)}): (.*?) \*/", sql)
     return (found[1], found[2]) if found else ("", "")
 
 
 @pytest.mark.every_profile
 def test_a_rebuild_that_died_is_given_up_for_another_query(project: Project) -> None:
-    """The planned one may be one that cannot be executed: it must be possible to leave it."""
+    """A planned rebuild may be impossible to execute. The user must be able to give it up."""
 
     def write(query: str, **config: Any) -> None:
         project.write({mv: model(query, **config) for mv in REBUILDS}, sources=["people"])
@@ -242,12 +251,13 @@ def test_a_rebuild_that_died_is_given_up_for_another_query(project: Project) -> 
             raise Crash("while the MV is emptied")
         proceed()
 
-    # Another key and other vnodes: the progress table still has the previous ones.
+    # The rebuild has another key and another number of vnodes. The progress table still has the
+    # previous ones.
     changed = {"unique_key": ["id", "name"], "vnode_count": 2}
     write(QUERY.replace("upper(name) as name", "name"), **changed, backfill_rate_limit=20)
     project.fail("--full-refresh", intercept=crash)
     change_people(project, 1)
-    # Other types at the positions of the columns and of the key: a Hive metastore refuses them.
+    # Columns at the same positions get other types. A Hive metastore refuses to change these types.
     changed["unique_key"] = ["name", "id"]
     write(QUERY.replace("upper(name)", "id % 7 as rest, name"), **changed)
     refused = project.fail()
@@ -275,7 +285,9 @@ def test_a_rebuild_that_died_is_given_up_for_another_query(project: Project) -> 
 @pytest.mark.every_profile
 @pytest.mark.profiles("session-iceberg", "thrift-iceberg", reason="Delta replaces a table at once")
 def test_a_rebuild_with_other_types_is_completed_wherever_it_dies(project: Project) -> None:
-    """The MV is replaced in two commits; the progress table gets a column before its rows."""
+    """The MV is replaced in two commits. The progress table gets its new column before its rows
+    change.
+    """
     make_people(project, 50)
     project.run()
     query = QUERY.replace("id, upper(name)", "name, id")
@@ -301,7 +313,8 @@ def test_a_rebuild_with_other_types_is_completed_wherever_it_dies(project: Proje
     assert project.value("select count(*) from {schema}.mv__progress") == 2
 
 
-# Rebuilds to a key of another name that died: before it was emptied, twice, and without columns.
+# Rebuilds to a key with another name. All of them died: two before the MV was emptied, and one
+# while the MV had no columns.
 RENAMED = {
     "planned": "id as order_id, upper(name) as name",
     "without_columns": "name, id as order_id",
@@ -311,7 +324,7 @@ RENAMED = {
 
 @pytest.mark.every_profile
 def test_a_rebuild_to_a_key_of_another_name_is_given_up_wherever_it_died(project: Project) -> None:
-    """The MV does not have the key of the plan that is given up, or has no column."""
+    """The MV does not have the key of the plan that is given up. One MV has no column at all."""
 
     def crash(sql: str, proceed: Proceed) -> None:
         if "take the columns off without_columns" in sql:

@@ -1,6 +1,7 @@
-"""Composite keys of every type, with values that break whatever pastes text into text.
+"""Composite keys of every type, with values that break code which pastes text into SQL.
 
-MVs with the same columns in other orders share the dbt runs, and each test looks at one of them.
+The MVs have the same columns, but other orders of the key. They share the dbt runs, and each test
+looks at one MV.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ def _row(number: int, word: str) -> tuple[Any, ...]:
 
 ROWS = [_row(number, word) for number, word in enumerate(WORDS)]
 
-# Keys in which the hostile column comes last and alone: test_hostile_values.py has it first.
+# Here the hostile column is the last column of the key, or the only one. test_hostile_values.py has
+# keys that begin with it.
 ORDERS = {
     "word_last": [
         *("flag", "moment", "local", "price", "number", "large", "day", "code"),
@@ -88,7 +90,7 @@ ORDERS = {
 
 
 def literal(value: Any, sql_type: str) -> str:
-    """Without quotes or escapes of text: how the macros write literals is what is tested."""
+    """A literal without quotes or escapes. The tests check how the macros write literals."""
     if isinstance(value, str):
         return f"cast(X'{value.encode().hex()}' as string)"
     if isinstance(value, bytes):
@@ -123,7 +125,7 @@ class Story:
     project: Project
     first: RunResult
     rows: dict[str, list[tuple[Any, ...]]]
-    """Of each MV after the first run, and in `fresh` what it reads of the upstream then."""
+    """The rows of each MV after the first run. `fresh` has the rows that the upstream had then."""
     fresh: dict[str, list[tuple[Any, ...]]]
     second: RunResult
     last: RunResult
@@ -174,7 +176,7 @@ def test_hostile_keys_are_backfilled_and_followed(story: Story, order: str) -> N
 @pytest.mark.every_profile
 @pytest.mark.parametrize("order", ORDERS)
 def test_positions_are_kept_in_the_keys_own_types(story: Story, order: str) -> None:
-    upstream = column_types(story.project, "items")  # Iceberg keeps a tinyint as an int
+    upstream = column_types(story.project, "items")  # Iceberg stores a tinyint as an int
     progress = column_types(story.project, f"{order}__progress")
     assert {name: progress[name] for name in ORDERS[order]} == {
         name: upstream[name] for name in ORDERS[order]
@@ -191,7 +193,7 @@ def column_types(project: Project, table: str) -> dict[str, str]:
 def test_key_columns_may_have_the_names_that_our_statements_use(
     new_project: Callable[[], Project],
 ) -> None:
-    """Sixteen of them, of a source whose own name has to be quoted."""
+    """The key has sixteen such columns. The name of its source must be quoted."""
     project = new_project()
     key = ["position", "rank", "size", "step", "low", "high", "count", "hash", "vnode", "epoch"]
     key += ["plan", "plan_id", "unwritten", "last", "sampled", "bound"]

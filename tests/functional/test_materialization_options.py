@@ -1,6 +1,7 @@
-"""What the options change: how much a run does, which version and which vnodes it reads.
+"""What the options change: how much a run does, and which version and which vnodes it reads.
 
-All models are run once, in one dbt run; each test looks at some of them, and goes on with these.
+All models are run once, in one dbt run. Each test looks at some of them. Some tests run these
+models again.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ MODELS = {
     "two_a_run": model(QUERY, backfill_rate_limit=4, barriers_per_run=2),
     "all_at_once": model(QUERY, backfill_rate_limit=6, barriers_per_run="all"),
     "paused": model(QUERY, backfill_rate_limit=0),
-    # Of another upstream, which changes before these models run once more.
+    # These models read another upstream, which changes before they run again.
     "pinned": model(NUMBERS, backfill_rate_limit=6, backfill_mode="snapshot"),
     "level": model(NUMBERS, backfill_rate_limit=4, backfill_mode="no_shuffle"),
     "some": model(NUMBERS, backfill_vnodes=[0, 1]),
@@ -130,7 +131,7 @@ def test_all_at_once_reports_its_barriers_and_being_caught_up(
 
 @dataclass(frozen=True)
 class Step:
-    """A run of models that read `numbers`, and what the tables had after it."""
+    """A run of models that read `numbers`, and the contents of the tables after that run."""
 
     result: RunResult
     rows: dict[str, list[tuple[Any, ...]]]
@@ -138,9 +139,9 @@ class Step:
     chosen: list[tuple[Any, ...]]
     """Rows of the upstream in the vnodes that `some` reads."""
     version: str | None
-    """Of the upstream."""
+    """The version of the upstream."""
     pinned_versions: set[Any]
-    """Those in the progress of `pinned`."""
+    """The versions in the progress table of `pinned`."""
 
 
 def take_step(project: Project, result: RunResult) -> Step:
@@ -161,7 +162,7 @@ def take_step(project: Project, result: RunResult) -> Step:
 
 @pytest.fixture(scope="module")
 def steps(project: Project, first: RunResult) -> list[Step]:
-    """The first run, the next one after changes of the upstream, and one after that."""
+    """The first run, a run after changes of the upstream, and one more run."""
     steps = [take_step(project, first)]
     project.sql("update {schema}.numbers set name = 'new' where id in (1, 2, 6, 10)")
     project.sql("delete from {schema}.numbers where id = 9")
@@ -240,7 +241,7 @@ sources:
 
 @pytest.mark.every_profile
 def test_empty_and_sample_create_the_tables_and_move_nothing(project: Project) -> None:
-    """Both make dbt render the upstream as a filtered subquery."""
+    """With both flags, dbt renders the upstream as a filtered subquery."""
     project.create_table("events", "id int, at timestamp")
     project.sql("insert into {schema}.events select id, timestamp'2020-01-01' from range(1, 11)")
     read = "(select * from {{ source('timed', 'events') }} as events where id > 0)"

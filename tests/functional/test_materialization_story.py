@@ -1,6 +1,6 @@
 """One MV from its first barrier to a full refresh: what a user sees at each step.
 
-The story is played once; each test looks at one side of it.
+The steps are run once. Each test looks at one aspect of them.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ SERIALIZABLE = {
 
 @dataclass(frozen=True)
 class Step:
-    """A run, and what the tables had after it."""
+    """A run, and the contents of the tables after that run."""
 
     result: RunResult
     rows: list[tuple[Any, ...]]
     progress: list[dict[str, Any]]
     versions: dict[str, str | None]
-    """Of the three tables, where a test compares them."""
+    """The versions of the three tables, if a test compares them."""
     upstream_version: str | None
 
     @property
@@ -62,7 +62,7 @@ class Step:
 
     @property
     def barrier(self) -> dict[str, str | None]:
-        """The numbers of the step's only line."""
+        """The numbers in the only line that the step has printed."""
         [line] = self.lines
         found = LINE.search(line)
         assert found, line
@@ -103,7 +103,8 @@ def project(shared_project: MakeProject) -> Project:
 @pytest.fixture(scope="module")
 def story(project: Project) -> dict[str, Step]:
     steps = {"first": take_step(project)}
-    # Changed, entered Q, inserted below the position; deleted above it.
+    # One row changes, one enters Q, one is inserted below the position, and one above it is
+    # deleted.
     project.sql("update {schema}.people set name = 'amy' where id = 1")
     project.sql("update {schema}.people set city = 'bonn' where id = 2")
     project.sql("insert into {schema}.people values (0, 'zoe', 'rome')")
@@ -125,7 +126,7 @@ def story(project: Project) -> dict[str, Step]:
 
 @pytest.fixture(scope="module")
 def barriers(project: Project, story: dict[str, Step]) -> list[dict[str, Any]]:
-    """What the history has at the end."""
+    """The rows of the history after the last step."""
     found = project.sql("select * from {schema}.mv__barriers order by epoch")
     return [row.asDict() for row in found]
 
@@ -205,7 +206,9 @@ def test_nothing_is_written_when_there_is_nothing_to_do(
 
 
 def test_a_barrier_takes_few_statements(story: dict[str, Step]) -> None:
-    """Each takes a while: a fixed price of every barrier, however little it has to do."""
+    """Each statement takes some time. Every barrier pays this fixed price, even if it has little to
+    do.
+    """
     assert 1 <= len(story["second"].result.steps) <= 8, story["second"].result.steps
     assert 1 <= len(story["followed"].result.steps) <= 8, story["followed"].result.steps
 

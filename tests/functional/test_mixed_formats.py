@@ -1,4 +1,4 @@
-"""An upstream of the other table format, in a catalog of its own."""
+"""The upstream has the other table format and is in a catalog of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OTHER = {"delta": "iceberg", "iceberg": "delta"}
 
 PEOPLE = "{{ source('other', 'people') }}"
 
-# Iceberg has no tinyint and smallint: it keeps them as int.
+# Iceberg has no tinyint and no smallint, and stores them as int.
 KEYS = {"small": "tinyint", "medium": "smallint", "number": "int", "word": "string"}
 
 
@@ -35,7 +35,9 @@ def people(project: Project) -> str:
 
 
 def counted(result: RunResult) -> list[str]:
-    """Without the listing of another catalog: dbt lists only the session's own."""
+    """The steps of the run, without the listing of the other catalog. dbt lists only the session's
+    catalog.
+    """
     return [step for step in result.steps if not step.startswith("find ")]
 
 

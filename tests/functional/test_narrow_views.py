@@ -1,4 +1,4 @@
-"""An MV that reads few columns of its upstream keeps still while the others change."""
+"""An MV reads few columns of its upstream. A change of the other columns does not change the MV."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ QUERY = f"select id, a, z, tags.k as tag from {source('wide')} where a < 100"
 
 
 def properties(project: Project) -> dict[str, str]:
-    """By row lineage, which format 3 has, Iceberg does not have the previous row."""
+    """Properties of the upstream. Iceberg's row lineage (format 3) does not have the previous row,
+    so the changelog is used.
+    """
     return Iceberg().with_changelog if project.file_format == "iceberg" else {}
 
 
@@ -33,7 +35,7 @@ def wide(project: Project) -> Project:
 
 
 def changed(project: Project, *statements: str) -> str:
-    """What the next barrier says, after these statements; it leaves the MV exact."""
+    """The line of the next barrier after these statements. After that barrier, the MV is exact."""
     for statement in statements:
         project.sql(statement.replace("wide", "{schema}.wide"))
     [line] = [line for line in project.run().messages if "mv [BARRIER" in line]

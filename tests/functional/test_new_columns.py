@@ -1,9 +1,9 @@
 """`on_schema_change`: a query that returns other columns needs no rebuild.
 
-With `append_new_columns` and `sync_all_columns` new columns are added to the MV and filled for the
-rows that are there, range by range, while the changes are merged all along. All previous columns
-are exact at every barrier, and the new ones up to the second position. With `sync_all_columns`
-columns are also dropped, and widened.
+`append_new_columns` and `sync_all_columns` add new columns to the MV and fill them for the existing
+rows, range by range. Changes are merged during the fill. At every barrier all previous columns are
+exact, and the new columns are exact up to the second position. `sync_all_columns` also drops and
+widens columns.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ on_delta = pytest.mark.home("session-delta", reason="Delta has to be told of fea
 
 KEY = ["id", "shard"]
 OLD = f"select id, shard, name from {source('people')} where name <> 'hidden'"
-# Not the last one of the list, and of a type that a Delta table needs a property for.
+# The new columns include one that is not at the end of the list, and one with a type for which a
+# Delta table needs a property.
 NEW = OLD.replace(", name", ", upper(name) as loud, name, timestamp_ntz '2024-01-01' as since")
 Rows = list[tuple[object, ...]]
 
@@ -50,7 +51,7 @@ def make_people(project: Project) -> None:
 
 
 def filled_to(project: Project) -> tuple[int, str]:
-    """The second position."""
+    """The second position: the key up to which the new columns are filled."""
     last = project.value("select last from {schema}.mv__progress where vnode = 0")
     number, shard = json.loads(last)["fill_high"]
     return int(number), shard.strip("'")
@@ -76,7 +77,7 @@ def up_to(rows: Rows, position: tuple[int, str]) -> Rows:
 
 
 def assert_exact(project: Project) -> None:
-    """While the columns are being filled."""
+    """The MV is exact while the columns are being filled."""
     position = filled_to(project)
     assert old_columns(mv_rows(project)) == old_columns(upstream_rows(project))
     assert up_to(mv_rows(project), position) == up_to(upstream_rows(project), position)
@@ -86,7 +87,7 @@ def assert_exact(project: Project) -> None:
 
 @pytest.fixture
 def finished(project: Project) -> Project:
-    """An MV of all columns but the new ones."""
+    """An MV that has all columns except the new ones."""
     make_people(project)
     write(project, OLD)
     project.run()
@@ -108,7 +109,7 @@ def test_columns_are_filled_in_slices_while_the_changes_are_merged(finished: Pro
     )
     assert "all equal" in project.operation("verify_backfill", model="mv").output
 
-    # Below the second position, above it, and across it.
+    # These changes lie below the second position, above it, and on both sides.
     project.sql("update {schema}.people set name = 'later' where id in (2, 16)")
     project.sql("update {schema}.people set name = 'hidden' where id in (3, 17)")
     project.sql("update {schema}.people set id = 40 where id = 4 and shard = 'x'")
@@ -119,7 +120,7 @@ def test_columns_are_filled_in_slices_while_the_changes_are_merged(finished: Pro
     assert "5 changed" in second.output
     assert_exact(project)
 
-    # What somebody broke is mended up to the second position.
+    # Someone has damaged rows. The repair restores them up to the second position.
     project.sql("update {schema}.mv set loud = 'broken' where id in (1, 20)")
     assert statuses(project)["consistent"] == "fail"
     repaired = project.operation("verify_backfill", model="mv", repair=True).output
@@ -133,7 +134,7 @@ def test_columns_are_filled_in_slices_while_the_changes_are_merged(finished: Pro
     assert mv_rows(project) == upstream_rows(project)
     assert statuses(project) == {"complete": "pass", "consistent": "pass"}
 
-    # From then on it is as before.
+    # Later runs are ordinary runs.
     project.sql("insert into {schema}.people values (50, 'x', 'n50')")
     assert "BARRIER" in project.run().message("mv")
     assert mv_rows(project) == upstream_rows(project)
@@ -142,7 +143,7 @@ def test_columns_are_filled_in_slices_while_the_changes_are_merged(finished: Pro
 def test_in_the_middle_of_a_backfill_columns_are_filled_before_it_goes_on(
     project: Project,
 ) -> None:
-    """And their definition may be corrected on the way."""
+    """The definition of the new columns may be corrected during the fill."""
     make_people(project)
     write(project, OLD, backfill_rate_limit=20)
     project.run()
@@ -182,9 +183,10 @@ def test_what_compares_all_rows_ends_a_fill(finished: Project, on_gap: str) -> N
     assert statuses(project) == {"complete": "pass", "consistent": "pass"}
 
 
-# -- columns that go, and wider ones --------------------------------------------------------------
+# -- dropped columns, and wider columns -----------------------------------------------------------
 
-# What a Delta table has to have for it; Iceberg takes no notice.
+# A Delta table needs these properties so that columns can be dropped and widened. Iceberg ignores
+# them.
 ALTERABLE = {"delta.columnMapping.mode": "name", "delta.enableTypeWidening": "true"}
 
 
@@ -195,7 +197,7 @@ def sync(project: Project, columns: str, **config: object) -> None:
 
 
 def assert_is(project: Project, columns: str, types: dict[str, str]) -> None:
-    """The MV is the query of these columns, and has them with these types."""
+    """The MV equals the query of these columns, and its columns have these types."""
     names = ", ".join(types)
     wanted = f"select id, shard, {columns} from {{schema}}.people where name <> 'hidden'"
     assert project.rows(f"select {names} from {{schema}}.mv") == project.rows(
@@ -216,7 +218,7 @@ def test_columns_are_dropped_and_widened_without_a_rebuild(project: Project) -> 
     )
     project.run()
 
-    # A drop is no barrier of its own.
+    # A dropped column needs no barrier of its own.
     project.sql("update {schema}.people set name = 'later' where id in (2, 16)")
     now = "upper(name) as loud, name, cast(id as int) as n"
     sync(project, now, barriers_per_run=2)
@@ -225,7 +227,7 @@ def test_columns_are_dropped_and_widened_without_a_rebuild(project: Project) -> 
     assert dropped.message("mv") == "BARRIER 2 (100.0 %), CAUGHT UP"
     assert_is(project, now, {"loud": "string", "name": "string", "n": "int"})
 
-    # The type is of the rows that have changed at once.
+    # The column gets its type at once, because changed rows already need it.
     project.sql("update {schema}.people set name = 'big' where id = 20 and shard = 'y'")
     wide = "name, if(name = 'big', 99999999999, id) as n, upper(name) as again"
     sync(project, wide, backfill_rate_limit=24)
@@ -240,7 +242,7 @@ def test_columns_are_dropped_and_widened_without_a_rebuild(project: Project) -> 
     assert project.run().message("mv") == "CAUGHT UP"
 
 
-# -- queries that do more than that ---------------------------------------------------------------
+# -- queries that change more than columns --------------------------------------------------------
 
 ROWS = "from __up__ where n > 0"
 OTHERS = {
@@ -258,7 +260,7 @@ SAME = f"select id, n {ROWS}"
 def test_a_new_column_that_fails_on_a_row_is_corrected_once_its_plan_is_given_up(
     finished: Project,
 ) -> None:
-    """Its barrier fails at every run, and is none of the corrected query."""
+    """The barrier fails at every run. It does not belong to the corrected query."""
     project = finished
     write(project, NEW.replace("upper(name)", "if(id = 7, raise_error('seven'), upper(name))"))
     assert "seven" in project.fail("--select", "mv").output
@@ -275,7 +277,7 @@ def test_a_new_column_that_fails_on_a_row_is_corrected_once_its_plan_is_given_up
 
 @pytest.fixture(scope="module")
 def others(shared_project: MakeProject) -> Project:
-    """An MV for each of them, all of the same upstream, and what they were edited to."""
+    """All MVs read one upstream. Each MV then gets its own other query."""
     project = shared_project("other_queries")
     project.create_table("up", "id int, n int")
     project.sql("insert into {schema}.up values (1, 1), (2, 2), (3, -3)")
@@ -323,12 +325,12 @@ def test_a_query_that_does_more_is_refused_by_what_it_does(others: Project) -> N
             facts = "its query changed since its last barrier, and not by new columns alone: "
             assert_refused(result, name, facts, why)
     assert_refused(result, "rebuilt", "the columns of its query changed from (id: int, n: int)")
-    assert_refused(result, "stray", "has one already that is not of its query")
+    assert_refused(result, "stray", "already has one that is not from its query")
     assert_refused(result, "vnodes", "its vnodes have different positions")
 
 
 def test_a_filter_of_whole_partitions_is_part_of_what_a_query_means(project: Project) -> None:
-    """Iceberg evaluates it itself, and then no plan of Spark has it."""
+    """Iceberg itself evaluates such a filter, so no plan of Spark shows it."""
     project.create_table("parts", "id int, n int, label string", layout="partitioned")
     project.sql("insert into {schema}.parts values (1, 1, 'open'), (2, 2, 'shut')")
     _write_parted(project, {"lost": PARTED, "turned": PARTED, "kept": PARTED})
@@ -347,7 +349,9 @@ def test_a_filter_of_whole_partitions_is_part_of_what_a_query_means(project: Pro
 
 
 def test_layout_is_no_barrier_and_no_rebuild(project: Project) -> None:
-    """What the next barrier records is the query as it is written by then."""
+    """A change of layout needs neither a barrier nor a rebuild. The next barrier records the query
+    in its new layout.
+    """
     make_people(project)
     kept = f"kept as (select id, shard, name from {source('people')} where name <> 'hidden')"
     write(project, f"with {kept} select id, shard, name from kept")

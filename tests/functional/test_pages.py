@@ -1,6 +1,7 @@
-"""The pages of docs/ that a newcomer follows do what they say, word for word.
+"""The pages of docs/ that a newcomer follows are correct, word for word.
 
-They are read in this order, in one project: the last one goes on with that of the first.
+The tests follow them in this order in one project. Each page continues with the results of the
+previous page.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def test_the_quickstart(shop: Project) -> None:
 def test_the_migration(shop: Project) -> None:
     results = list(follow(shop, "migration.md"))
 
-    # The last command is that of the table which is not taken over.
+    # The last command is refused: the table of that command cannot be taken over.
     assert refused(results) == [len(results) - 1]
     late = "select id from {schema}.%s where id in (3, 31)"
     assert shop.rows(late % "orders_incremental") == [(3,)]
@@ -57,7 +58,7 @@ def test_life_with_dbt(shop: Project) -> None:
     with contextlib.chdir(shop.root):
         results = list(follow(shop, "life_with_dbt.md"))
 
-    # The changed query, until somebody says what is to be done.
+    # The changed query is refused until the user says what to do.
     [number] = refused(results)
     assert "its query changed" in results[number].error
     assert not shop.exists("orders_paid")

@@ -1,7 +1,7 @@
-"""`partition_by` on Delta, which keeps the values as text: what that would alter is refused.
+"""`partition_by` on Delta: values that Delta's partition texts would alter are refused.
 
-Each MV follows a table of its own. `broken` is a run in which all of them meet a row that would not
-come back as it is, `mended` one after that row was corrected upstream.
+Each MV has its own upstream. In the run `broken`, every MV meets a row with such a value. The run
+`mended` starts after these rows were corrected upstream.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ GAP = (FEED % "false", "insert into {t} values (9, '')", FEED % "true")
 @dataclass(frozen=True)
 class Case:
     breaks: tuple[str, ...]
-    """Statements on the upstream, `{t}`."""
+    """Statements on the upstream, which they call `{t}`."""
     mends: str = "delete from {t} where id = 9"
     config: dict[str, Any] = field(default_factory=dict)
     key: str | list[str] = "id"
     region: str = "string"
     rows: str = ROWS
     later: dict[str, Any] | None = None
-    """What the config is changed to before the row comes."""
+    """The config that the model gets before the bad row is written."""
 
 
 CASES = {
@@ -112,7 +112,7 @@ def story(project: Project) -> Story:
         kept[name] = (before[name], project.rows(f"select * from {{schema}}.{name}"))
         project.sql(case.mends.format(t=f"{{schema}}.up_{name}"))
     mended = project.run("--threads", "2")
-    # The range is read again after what was given up.
+    # A plan was given up, so its range is read again.
     project.run("--select", "in_a_range")
     return Story(broken, kept, mended)
 
@@ -172,7 +172,7 @@ VALUES = {
 
 
 def test_all_other_values_come_back_as_they_are(project: Project) -> None:
-    """Compared by their texts, which distinguish -0.0 from 0.0."""
+    """Values are compared as texts, because texts distinguish -0.0 from 0.0."""
     models = {}
     for name, (type_, values) in VALUES.items():
         project.create_table(f"up_{name}", f"id int, p {type_}")
@@ -215,7 +215,7 @@ def test_of_an_hour_that_the_zone_has_twice_the_second_one_is_told(
 
     project.configure({zone: "America/New_York"})
     refused = project.fail("--select", *models)
-    # To rewrite a file would alter the rows in it that stay.
+    # If Spark rewrote a file, it would alter rows in that file that did not change.
     assert_refused(refused, "in_utc", "time zone", "changed from UTC to America/New_York")
     message = refused.message("in_new_york")
     assert "its query returns the timestamp '2024-11-03 01:30:00' in the column at, by" in message

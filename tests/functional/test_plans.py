@@ -1,4 +1,4 @@
-"""What Spark makes of a barrier's staged changes: what is read, and how often."""
+"""The plan that Spark makes for a barrier's staged changes: what it reads, and how often."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def stage_plan(shared_project: MakeProject) -> str:
-    """How the MERGE reads the stage of two changed keys, in one of four files of keys up to 400."""
+    """The plan by which the MERGE reads the staged changes of two keys. The keys up to 400 are in
+    four files, and both changed keys are in one file.
+    """
     project = shared_project("plans")
     project.create_table("up", "id int, name string")
     for low in range(1, 400, 100):
@@ -43,7 +45,9 @@ def stage_plan(shared_project: MakeProject) -> str:
 
 
 def test_the_changes_are_worked_out_once(stage_plan: str) -> None:
-    """What was staged is found again. Iceberg's metadata tables have another id at every look."""
+    """The MERGE finds the staged rows in the cache, although Iceberg's metadata tables get another
+    id at every read.
+    """
     tree, *_ = stage_plan.split("InMemoryRelation")
 
     assert re.search(r"Scan In-memory table|InMemoryTableScan", tree)

@@ -1,4 +1,4 @@
-"""With the adapter plugin, a failed statement is shown in a line or two, never as a Java stack."""
+"""The adapter plugin shows a failed statement in one or two lines, never as a Java stack trace."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def people(make_project) -> Project:  # type: ignore[no-untyped-def]
 
 
 def written(people: Project, query: str) -> str:
-    """The message of a `table` model of this query, which fails."""
+    """The error message of a `table` model whose query fails."""
     config = "{{ config(materialized='table') }}"
     people.write({"mv": f"{config} {query.format(schema=people.schema)}"})
     result = people.fail()
@@ -30,7 +30,7 @@ def written(people: Project, query: str) -> str:
 
 
 def fetched(people: Project, query: str) -> str:
-    """The message of a model that fetches the rows of this query, which fails."""
+    """The error message of a model that fetches the rows of a query that fails."""
     query = query.format(schema=people.schema)
     fetch = f'{{% if execute %}}{{% do run_query("{query}") %}}{{% endif %}}'
     people.write({"mv": f"{{{{ config(materialized='table') }}}} {fetch} select 1 as x"})

@@ -1,7 +1,7 @@
-"""A row on which the query, or a constraint, fails does not hold an MV for ever.
+"""If the query or a constraint fails on a row, the MV continues after the row was corrected.
 
-All MVs share the dbt runs, and each test looks at one of them. Each has read four of its ten rows
-when a row comes on which its statement fails; it is corrected after two runs that failed.
+All MVs share the dbt runs, and each test looks at one MV. Each MV has read four of its ten rows
+when the upstream gets a row on which a statement fails. The row is corrected after two failed runs.
 """
 
 from __future__ import annotations
@@ -22,18 +22,20 @@ READ = "select id, {} as name, amount from "
 
 @dataclass(frozen=True)
 class Poison:
-    """`row` is the key of the row that goes bad: 2 has been read then, 6 is in the next range."""
+    """`row` is the key of the bad row. Key 2 was already read; key 6 is in the next range."""
 
     row: int
     name: str = "name"
-    """What the query makes of the upstream's `name`, which becomes `a:1,a:2`."""
+    """An expression of the query over the upstream's `name`. The bad row has the name `a:1,a:2`."""
     error: str = ""
     constraint: str = ""
-    """Of the MV, added by hand."""
+    """A constraint that was added to the MV by hand."""
     needs: str = "delta"
     last_range: bool = False
     planned: bool = True
-    """Whether the plan comes first: changes are staged as the query returns them, before it."""
+    """True if the failure comes after the plan. It can come before the plan, because planning
+    evaluates the query for the changes.
+    """
 
 
 POISONS = {
@@ -48,7 +50,7 @@ POISONS = {
 class Story:
     broken: tuple[RunResult, RunResult]
     abandoned: tuple[RunResult, RunResult]
-    """The plan of `mv_by_hand`, and the same once more."""
+    """The two results of giving up the plan of `mv_by_hand` twice."""
     mended: RunResult
     followed: RunResult
 
@@ -98,7 +100,7 @@ def story(project: Project) -> Story:
         project.operation("abandon_plan", model="mv_by_hand"),
         project.operation("abandon_plan", model="mv_by_hand"),
     )
-    # All but one have read everything then.
+    # After these runs, all MVs but `ahead` have read everything.
     unlimited = {
         f"mv_{name}": model(query(name, source(name))) for name in every if name != "ahead"
     }
@@ -125,8 +127,8 @@ def test_a_run_fails_on_a_bad_row_and_says_how_to_go_on(
     first, second = story.broken
     for run in story.broken:
         assert POISONS[name].error in run.message(f"mv_{name}")
-    assert f"mv_{name} goes on with barrier 2 (advance)" not in first.output
-    goes_on = f"mv_{name} goes on with barrier 2 (advance)" in second.output
+    assert f"mv_{name} continues barrier 2 (advance)" not in first.output
+    goes_on = f"mv_{name} continues barrier 2 (advance)" in second.output
     assert goes_on == POISONS[name].planned
     assert "dbt run-operation abandon_plan" in second.output
 
@@ -142,7 +144,7 @@ def test_the_run_after_the_correction_gives_up_what_was_planned_and_puts_right_w
     if POISONS[name].planned:
         given_up, anew = lines
         assert re.search(r"BARRIER 2 .* plan given up: it could not (merge|stage) the ", given_up)
-        # Row lineage does not contain a row that came with that plan and has gone since.
+        # Row lineage does not report a key that was inserted during that plan and is gone now.
         limited = project.file_format == "delta"
         assert re.search(r"BARRIER 3 .* re-anchored: the last plan was abandoned", anew)
         assert (", only what it could touch · " in anew) == limited
@@ -156,7 +158,7 @@ def test_the_run_after_the_correction_gives_up_what_was_planned_and_puts_right_w
 
 
 def test_a_plan_is_given_up_by_hand(project: Project, story: Story) -> None:
-    """The upstream has not gone on, and the model was corrected instead: so it is rebuilt."""
+    """The upstream did not change. The model was corrected instead, so the MV is rebuilt."""
     for run in story.broken:
         assert "no commas" in run.message("mv_by_hand")
     first, again = story.abandoned

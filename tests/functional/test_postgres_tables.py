@@ -1,4 +1,4 @@
-"""What Spark and the WAL of a real PostgreSQL make of a table: each value is right, or refused."""
+"""How Spark and the WAL of a real PostgreSQL return values: each value is correct or refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.profiles(
 
 CATALOG = "pg_tables"
 
-# A column of each type that is taken, with values at the edges of what it can hold.
+# A column of each supported type, with the extreme values of that type.
 TAKEN = {
     "boolean": ["true", "false"],
     "smallint": ["'-32768'", "'32767'"],
@@ -62,7 +62,8 @@ TAKEN = {
     "citext": ["'AbC'"],
 }
 
-# What a table is made of, the columns that are read of it, its key, and why it is refused.
+# Each entry: the statement that creates the table, the columns that are read, the key, and the
+# reason for the refusal.
 REFUSED = {
     "view": ("create view {t} as select 1 as id", "id", "id", "is a view of PostgreSQL"),
     "matview": (
@@ -84,13 +85,13 @@ REFUSED = {
         "other tables inherit",
     ),
     "unlogged": ("create unlogged table {t} (id int primary key)", "id", "id", "unlogged"),
-    "keyless": ("create table {t} (id int not null)", "id", "id", "is no primary key"),
-    "nullable": ("create table {t} (id int unique)", "id", "id", "is no primary key"),
+    "keyless": ("create table {t} (id int not null)", "id", "id", "neither the primary key"),
+    "nullable": ("create table {t} (id int unique)", "id", "id", "neither the primary key"),
     "partial": (
         "create table {t} (id int not null); create unique index on {t} (id) where id > 0",
         "id",
         "id",
-        "is no primary key",
+        "neither the primary key",
     ),
     "deferrable": (
         "create table {t} (id int primary key deferrable)",
@@ -175,7 +176,8 @@ REFUSED = {
     ),
 }
 
-# Values and whether the reader alters them, or could have made them of another one.
+# Values, and whether the reader alters them. A value also counts as altered if the reader may have
+# made it from another value.
 DATES = {
     "'2024-02-29'": False,
     "'9999-12-30'": False,
@@ -192,7 +194,7 @@ DATES = {
 
 @dataclass
 class Tables:
-    """A schema of a database, and what the macros and Spark say about its tables."""
+    """A schema of a database, and what the macros and Spark say about the tables in it."""
 
     database: Database
     lake: Lake
@@ -207,19 +209,19 @@ class Tables:
         return self.followed(json.loads(self.ask(query, catalog)))
 
     def followed(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """As of a feed of which nothing is known but its slot."""
+        """The facts for a feed of which only the slot is known."""
         found: dict[str, Any] = self.macros.call("get_followed_facts", {"format": "none"}, facts)
         return found
 
     def facts_without_spark(self, table: str, slot: str | None = None) -> dict[str, Any]:
-        """The same in a tenth of the time."""
+        """Read the same facts as `facts`, but without Spark, in a tenth of the time."""
         query = self.macros.call("get_postgres_facts_query", table, slot)
         with self.database.connect() as connection:
             (text,) = connection.execute(query.encode()).fetchone() or ("",)
         return self.followed(json.loads(text))
 
     def seen(self, table: str, columns: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What a plan records of a table, and what that is taken from."""
+        """What a plan records of a table, and the facts from which that is taken."""
         facts = self.facts_without_spark(table)
         return self.macros.call("get_seen_table", facts, columns.split(), None, None), facts
 
@@ -228,7 +230,7 @@ class Tables:
 
 
 def tell(database: Database, *statements: str) -> None:
-    """Has PostgreSQL execute these, each by itself."""
+    """Execute these statements in PostgreSQL one by one."""
     for statement in statements:
         database.sql(statement)
 
@@ -251,7 +253,9 @@ def tables(database: Database, lake: Lake) -> Iterator[Tables]:
 
 
 def normal(value: Any, kind: str) -> Any:
-    """A value as Spark, PostgreSQL's text or the WAL has it, in one form."""
+    """Spark, PostgreSQL's text output and the WAL print a value differently. Return all of them in
+    one form.
+    """
     if value is None:
         return None
     text = str(value).lower() if isinstance(value, bool) else str(value)
@@ -318,7 +322,9 @@ def test_what_cannot_be_read_or_followed_is_refused_by_name(tables: Tables) -> N
 def test_over_debezium_any_unique_index_may_be_the_key_of_a_table_without_a_primary_key(
     tables: Tables,
 ) -> None:
-    """An update of another one than Debezium has taken would leave the previous row in the MV."""
+    """Debezium uses one of the unique indexes. If the MV has another key, an update of that key
+    would leave the previous row in the MV.
+    """
     tell(
         tables.database,
         "create table t.indexed (id int not null unique, code text)",
@@ -405,7 +411,7 @@ def test_a_check_tells_that_a_column_is_finite(tables: Tables) -> None:
         "alter table t.finite add check (abs(f) < 'infinity')",
     )
     told = {column["name"]: column["finite"] for column in tables.facts("t.finite")["columns"]}
-    # A double may be less than infinity, and yet be minus infinity.
+    # The check excludes infinity from the double f, but f may still be minus infinity.
     assert told == {"id": False, "n": True, "f": True, "d": False, "t": True}
 
 
@@ -443,7 +449,7 @@ def test_a_key_that_is_taken_is_compared_and_ordered_as_spark_does(tables: Table
         f"select {', '.join(literals)} from {CATALOG}.t.ordered where id = 333"
     )
     for name, kind, bound in zip(names, KEYS, bounds[0], strict=True):
-        # Python orders these values as Spark does: texts by code points.
+        # Python and Spark order these values in the same way. They order texts by code points.
         values = sorted(row[name] for row in rows)
         ordered = tables.lake.sql(
             f"select {name} from {CATALOG}.t.ordered order by {name} nulls last limit 1 offset 600"
@@ -502,7 +508,8 @@ def test_a_user_with_no_more_than_the_listed_rights_is_enough(tables: Tables) ->
         assert tables.facts("t.granted", catalog="pg_reader")["replication"]
         assert int(tables.ask(slot, "pg_reader")) >= 0
 
-        # As on Amazon RDS, also by way of another role.
+        # On Amazon RDS, membership in one of these roles gives the right to replicate. The
+        # membership may be indirect.
         for role in ("rds_replication", "rds_superuser"):
             tell(
                 tables.database,
@@ -527,7 +534,7 @@ ALTERED = {
     "ts": ["alter table {t} alter ts type timestamptz"],
     "code": ["alter table {t} alter code type text using upper(code)"],
 }
-"""Commands by which the values of a column become others, which the WAL does not contain."""
+"""Commands that change the values of a column without an event in the WAL."""
 
 KEPT = [
     "alter type feeling add value 'glad'",
@@ -575,7 +582,7 @@ def test_a_column_whose_values_a_command_may_have_altered_is_not_what_it_was(
 def test_the_wal_tells_rows_of_a_partitioned_table_by_the_names_of_its_partitions(
     tables: Tables,
 ) -> None:
-    """So that it is refused, and a partition is not."""
+    """This is why a partitioned table is refused, but a partition is accepted."""
     tell(
         tables.database,
         "create table t.whole (id int primary key) partition by range (id)",

@@ -1,6 +1,6 @@
 """How far MVs are: in the lines of a run, as a select, and as a table.
 
-`test_install_modes.py` has the numbers of `run_results.json`.
+`test_install_modes.py` tests the numbers in `run_results.json`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TOLD = "{{ config(materialized='table') }} select * from ({{ dbt_backfill.%s() }
 
 @pytest.fixture(scope="module")
 def project(shared_project: MakeProject) -> Project:
-    """MVs that are to be filled, and two models of the user's own that look at them."""
+    """MVs with a backfill ahead, and two models of the user that read their progress."""
     project = shared_project("progress")
     project.create_table("people", "id int, name string")
     project.sql(
@@ -43,7 +43,7 @@ def project(shared_project: MakeProject) -> Project:
 
 
 def told(project: Project) -> dict[str, dict[str, Any]]:
-    """What the user's models have by the name of the MV, and by that and the vnode."""
+    """The rows of the user's two models: by the name of the MV, and by the name and the vnode."""
     project.run("--select", "told", "told_vnodes")
     rows = {row["model"]: row.asDict() for row in project.sql("select * from {schema}.told")}
     vnodes = project.sql("select * from {schema}.told_vnodes")
@@ -76,8 +76,8 @@ def test_a_delta_mv_and_its_upstream_are_asked(new_project: Callable[[], Project
 
 @at_home_on_iceberg
 def test_what_is_told_is_true_from_the_first_barrier_to_the_last(project: Project) -> None:
-    """One test, each step of which goes on from the one before it."""
-    # Before there is any MV.
+    """This is one test, because each step continues from the previous one."""
+    # No MV exists yet.
     assert told(project) == {}
     columns = [row[0] for row in project.sql("describe {schema}.told")]
     assert {"model", "progress", "rows_per_second", "seconds_left", "lag_seconds"} <= set(columns)
@@ -87,7 +87,7 @@ def test_what_is_told_is_true_from_the_first_barrier_to_the_last(project: Projec
     first = re.search(r"^slow \[BARRIER 1 · (.*)\]$", begun.output, re.MULTILINE)
     assert first and re.search(r" rows/s, 99 barriers left \(about \d+ (s|min)\)$", first[1])
 
-    # As a select.
+    # Progress as a select.
     seen = told(project)
     slow, some, wide = seen["slow"], seen["some"], seen["wide"]
     assert (slow["progress"], slow["backfill_finished"]) == (0.02, False)
@@ -103,7 +103,7 @@ def test_what_is_told_is_true_from_the_first_barrier_to_the_last(project: Projec
     assert 0.1 < some["rows_per_second"] < 5000
     assert 0 < some["progress"] < 0.5 and not some["backfill_finished"]
 
-    # By vnode.
+    # Progress by vnode.
     at_20 = [seen[f"slow {vnode}"] for vnode in range(4)]
     assert [row["progress"] for row in at_20] == [pytest.approx(0.02)] * 4
     assert sum(row["row_count"] for row in at_20) == 20
@@ -111,10 +111,10 @@ def test_what_is_told_is_true_from_the_first_barrier_to_the_last(project: Projec
     assert (seen["some 0"]["progress"], seen["some 0"]["backfill_finished"]) == (1.0, True)
     assert (seen["some 1"]["progress"], seen["some 1"]["current_pos"]) == (0.0, None)
 
-    # As a table, with what the upstream's log says.
+    # Progress as a table, with the lag from the upstream's log.
     project.sql("delete from {schema}.people where id = 5")
     project.operation("throttle_backfill", model="slow", rows=600, by="alice")
-    # A model that uses the macro is parsed by the operation.
+    # The operation must parse a model that uses the macro.
     project.write({"told": TOLD % "backfill_progress" + "\n"})
     lines = project.operation("backfill_progress").messages
     told_of = {line.split()[0]: line for line in lines if not line.startswith(" ") and line}
@@ -127,7 +127,7 @@ def test_what_is_told_is_true_from_the_first_barrier_to_the_last(project: Projec
     assert re.search(r"^0 +100\.0 % +\d+  end$", by_vnode, re.MULTILINE)
     assert re.search(r"^1 +0\.0 % +0 of about 250  not begun$", by_vnode, re.MULTILINE)
 
-    # To the end, and a column more.
+    # Run to the end, and fill one more column.
     project.write({
         "slow": model(QUERY, backfill_rate_limit=10, barriers_per_run="all"),
         "wide": model(

@@ -1,4 +1,4 @@
-"""Options that are unknown, ill-typed or contradict each other are refused by name."""
+"""Options that are unknown, have a wrong type or contradict each other are refused by name."""
 
 from __future__ import annotations
 
@@ -95,10 +95,12 @@ def test_an_option_that_cannot_be_meant_is_refused(
 
 
 def test_what_may_be_set_for_others_is_no_error(run: RunResult) -> None:
-    """dbt does not distinguish a properties file from a whole folder's `+incremental_strategy`."""
+    """dbt cannot say if `incremental_strategy` comes from a properties file or from a whole
+    folder's `+incremental_strategy`.
+    """
     assert run[FOLDER].status == "success", run.message(FOLDER)
     [warning] = [line for line in run.messages if f"backfilled_mv {FOLDER}: " in line]
-    assert "incremental_strategy is set for it, and has no effect on it" in warning
+    assert "incremental_strategy is set for it, but has no effect on it" in warning
 
 
 @pytest.mark.profiles("session-delta", "thrift-delta", reason="it is a setting of Delta")
@@ -117,7 +119,9 @@ def test_a_session_whose_merges_add_columns_is_refused(project: Project) -> None
 
 @pytest.mark.profiles("session-delta", reason="it is a setting of Delta and of the session")
 def test_a_session_that_skips_repeated_writes_is_refused(project: Project) -> None:
-    """The second MERGE of a barrier would do nothing, and be committed."""
+    """In such a session the second MERGE of a barrier would do nothing, but the barrier would be
+    committed.
+    """
     settings = {f"spark.databricks.delta.write.txn{name}": "7" for name in ("AppId", "Version")}
     project.write({"skipped": model(f"select id, name from {source('people')}")})
     for makes_nothing in (True, False):

@@ -1,6 +1,6 @@
-"""A model that no longer fits what its earlier runs left is refused, and nothing is written.
+"""If a model no longer fits the tables of its earlier runs, it is refused and nothing is written.
 
-The MVs are built once; each test spoils one, sees it refused, and repairs it.
+The MVs are built once. Each test damages one MV, sees that it is refused, and repairs it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def project(shared_project: MakeProject) -> Project:
 
 @pytest.fixture(scope="module")
 def twins(project: Project) -> Project:
-    """With `mv` and `twin`, which have something to do."""
+    """The project with `mv` and `twin`, after a change that both still have to read."""
     project.run("--select", "mv", "twin")
     project.sql("insert into {schema}.people values (4, 40, 'd')")
     return project
@@ -58,7 +58,9 @@ def twins(project: Project) -> Project:
 
 @contextmanager
 def unwritten(project: Project, name: str) -> Iterator[None]:
-    """Nothing inside commits to a table of the MV that exists, makes one or drops one."""
+    """Check that the block does not commit to the existing tables of the MV, and neither creates
+    nor drops a table.
+    """
     tables = existing_tables(project, *tables_of(name))
     before = versions(project, *tables)
     yield
@@ -67,7 +69,7 @@ def unwritten(project: Project, name: str) -> Iterator[None]:
 
 
 def refuse(project: Project, name: str = "mv", *arguments: str) -> RunResult:
-    """Run the model, which must fail without a commit to any of its tables that exist."""
+    """Run the model. It must fail, and must not commit to any existing table of the MV."""
     with unwritten(project, name):
         return project.fail("--select", name, *arguments)
 
@@ -87,7 +89,7 @@ def put_aside(project: Project, *tables: str) -> Iterator[None]:
             rename(project, f"{table}_aside", table)
 
 
-# Another filter is rebuilt below, where the model says so.
+# A changed filter is not in this list. It is rebuilt below, in a model that allows a rebuild.
 CHANGED_MODELS: dict[str, tuple[str, tuple[str, ...]]] = {
     "column": (model(QUERY.replace("name", "upper(name) as name")), ("its query changed",)),
     "upstream": (
@@ -103,7 +105,7 @@ CHANGED_MODELS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 @pytest.fixture(scope="module")
 def changed(twins: Project) -> dict[str, RunResult]:
-    """What a run says of each of the models instead of `mv`."""
+    """The output of the runs of these models, each with the name `mv`."""
     runs = {}
     with unwritten(twins, "mv"):
         for what, (sql, _) in CHANGED_MODELS.items():
@@ -127,7 +129,7 @@ def test_a_model_that_means_something_else_is_refused(
 @not_on_hadoop
 @pytest.mark.usefixtures("twins")
 def test_missing_state_is_refused(project: Project) -> None:
-    """Also without the history, as the unit tests have it."""
+    """This test has the history. The unit tests also cover a missing history."""
     with put_aside(project, "mv__progress"):
         refused = refuse(project)
 
@@ -152,7 +154,8 @@ def test_state_of_another_format_is_refused(project: Project) -> None:
     project.sql(f"{alter}'2')")
 
     told = ("its state refused_state.mv__progress has the format 1", "reads 2")
-    assert_refused(refused, "mv", *told, "Use the version that made it", "to build it again")
+    hint = "Use the version of the package that made it"
+    assert_refused(refused, "mv", *told, hint, "to build it again")
 
 
 @pytest.mark.every_profile
@@ -174,7 +177,7 @@ def test_a_history_that_was_lost_or_is_of_a_dropped_mv_is_nothing_to_go_by(
 
 @pytest.mark.usefixtures("twins")
 def test_a_rebuild_that_cannot_be_executed_is_refused(project: Project) -> None:
-    """A reset that is planned would be tried again by every run."""
+    """If such a reset were planned, every later run would try it again."""
     with unwritten(project, "mv"):
         for changed, fact in (
             (model(QUERY, partition_by="day"), "partition_by names the column 'day'"),
@@ -229,11 +232,11 @@ def test_tables_and_views_that_are_not_ours_are_refused(project: Project) -> Non
 
 @pytest.mark.every_profile
 def test_controls_of_others_are_refused_by_name(project: Project) -> None:
-    """Before an MV is made, and by the first barrier that finds them."""
+    """The table is refused before an MV is created, or by the first barrier that finds it."""
     controls = "{schema}.steered__controls"
     make = f"create table {controls} using {project.file_format} as select 1 as id"
     told = (
-        "refused_state.steered__controls exists, and has no controls of this package",
+        "refused_state.steered__controls exists, but is not a controls table of this package",
         "Rename it",
     )
     project.write({"steered": model(QUERY)})
@@ -261,7 +264,7 @@ def test_controls_of_others_are_refused_by_name(project: Project) -> None:
 
 @pytest.mark.usefixtures("twins")
 def test_the_mv_is_as_it_was_after_all_refusals(project: Project) -> None:
-    """Also for a query with other comments and of another layout, which is no other query."""
+    """A query with other comments and another layout is the same query."""
     spaced = MODELS["mv"].replace("select id,", "select -- the key\n    id,  /* and */")
     project.write({"mv": spaced + "\n-- the end"})
     try:
@@ -275,7 +278,7 @@ def test_the_mv_is_as_it_was_after_all_refusals(project: Project) -> None:
 
 @pytest.mark.every_profile
 def test_a_table_property_under_which_barriers_are_not_exact_is_refused(project: Project) -> None:
-    """Also where the owner sets it later."""
+    """The property is also refused if the owner of the table sets it later."""
     name = {"delta": "delta.appendOnly", "iceberg": "write.wap.enabled"}[project.file_format]
     project.write({"tabled": model(QUERY, tblproperties={name: "true"})})
     refused = project.fail("--select", "tabled")
@@ -290,7 +293,7 @@ def test_a_table_property_under_which_barriers_are_not_exact_is_refused(project:
 
 
 def test_what_a_first_run_left_gives_way_to_a_corrected_model(project: Project) -> None:
-    """Nothing was merged yet; the model may have another query, key and number of vnodes."""
+    """Nothing was merged yet. The model may have another query, key and number of vnodes."""
     project.write({"begun": model(QUERY, partition_by="no_transform(id)")})
     project.fail("--select", "begun")
     assert existing_tables(project, "begun", "begun__progress") == ["begun__progress"]
@@ -373,7 +376,7 @@ def test_a_key_of_another_type_upstream_is_refused(project: Project) -> None:
     project.run("--full-refresh", "--select", "retyped")
     assert project.rows("select id from {schema}.retyped") == [(1,), (2,), (3000000000,)]
     assert column_types(project, "retyped")["id"] == "bigint"
-    # Its table stays, and has another column for a position of another type.
+    # The progress table is kept, and gets another column for a position with another type.
     assert column_types(project, "retyped__progress")["pk_id"] == "bigint"
 
 
@@ -400,7 +403,7 @@ def test_an_mv_that_was_rolled_back_is_refused_until_that_is_undone(project: Pro
 
 @pytest.mark.every_profile
 def test_an_mv_that_was_replaced_is_refused(project: Project) -> None:
-    """As by a model that is a `table` for a while."""
+    """For example, the model was a `table` for a while."""
     backfilled = (project.models / "retyped.sql").read_text()
     project.write({"retyped": "{{ config(materialized='table') }} select 1 as id"})
     project.run("--select", "retyped")

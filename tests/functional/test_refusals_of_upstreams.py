@@ -1,6 +1,6 @@
 """Upstreams and keys that cannot be followed are refused before anything is written.
 
-The models of a fixture are run once, in one dbt run; each test looks at one of them.
+The models of a fixture are run once, in one dbt run. Each test looks at one model.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NO_FEED = {
         "no_feed has no change data feed",
         "from its version 2 on",
         "('delta.enableChangeDataFeed' = 'true')",
-        "it counts from the version 3",
+        "changes are recorded from version 3 on",
     ),
     "iceberg": (
         "no_feed is an Iceberg table of format 2 that is merged on read",
@@ -193,7 +193,8 @@ def test_a_table_that_tells_no_changes_is_refused_until_it_does(new_project: Any
     read = project.value("select max(upstream_version) from {schema}.mv__progress")
     assert read == project.current_version("no_feed")
 
-    # What it read was written before the table had a feed.
+    # The MV has read rows that were written before the table had a feed. Their changes are
+    # followed.
     project.sql("delete from {schema}.no_feed where id = 1")
     assert "0 changed, 1 deleted" in project.run().output
     assert project.rows("select * from {schema}.mv") == [(2, "b"), (3, "c")]

@@ -1,4 +1,4 @@
-"""What `dbt-backfill report` reads of the state and the history; tests/unit has the page."""
+"""What `dbt-backfill report` reads from the state and the history. tests/unit tests the page."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def cli(project: Project, *command: str) -> Result:
 
 
 def told(project: Project, *command: str) -> list[dict[str, Any]]:
-    """The lines of `--json`: the project, and each MV."""
+    """The lines of `--json`: one for the project, and one for each MV."""
     return [json.loads(line) for line in cli(project, "--json", *command).output.splitlines()]
 
 
@@ -47,7 +47,7 @@ def test_it_has_what_any_format_tells(project: Project) -> None:
 
 
 def test_a_report_has_all_that_the_state_and_the_history_tell(project: Project) -> None:
-    """One test, each step of which goes on from the one before it."""
+    """This is one test, because each step continues from the previous one."""
     [head] = told(project)
     assert (head["project"], head["target"], head["mvs"]) == ("tested", "test", 0)
 
@@ -80,18 +80,18 @@ def test_a_report_has_all_that_the_state_and_the_history_tell(project: Project) 
     assert [g.get("range_row_count", 0) for g in groups] == [20, 20, 0]
     assert [g.get("changed_row_count", 0) for g in groups] == [0, 0, 3]
     assert groups[2]["deleted_row_count"] == 1
-    # Of the first plan of a run nothing is before it; only the third barrier came to a new version.
+    # The first barrier of a run has no planning time. Only the third barrier read a new version.
     assert ["planning" in g for g in groups] == [False, True, False]
     assert all(g["executing"] > 0 for g in groups)
     assert ["reading" in g for g in groups] == [True, True, False]
     assert ["delay" in g for g in groups] == [False, False, True]
-    # No more than a plot has room for.
+    # The report has no more vnodes than a plot can show.
     vnodes = mv["vnodes"]
     assert len(vnodes) == 256 and sum(v["vnodes"] for v in vnodes) == 600
     assert (vnodes[0]["first_vnode"], vnodes[-1]["last_vnode"]) == (0, 599)
     assert sum(v["row_count"] for v in vnodes) == 40
 
-    # The count begins again, and what was before keeps its own.
+    # After the full refresh the row count starts at zero. Earlier barriers keep their own counts.
     project.operation("resume_backfill", model="mv")
     project.run("--select", "mv", "--full-refresh")
     [_, mv] = told(project, "--select", "mv")
@@ -101,7 +101,7 @@ def test_a_report_has_all_that_the_state_and_the_history_tell(project: Project) 
     assert [event["kind"] for g in groups for event in g["notable"]] == ["reset"]
     assert groups[3]["notable"][0]["reason"]
 
-    # Many barriers.
+    # A history with many barriers.
     project.sql(
         "insert into {schema}.mv__barriers select mv.epoch + more.id * 100, mv.* except (epoch)"
         " from {schema}.mv__barriers as mv cross join range(1, 51) as more where mv.epoch > 3"
@@ -113,7 +113,7 @@ def test_a_report_has_all_that_the_state_and_the_history_tell(project: Project) 
     assert {g["barriers"] for g in groups} <= {1, 2}
     assert (groups[0]["first_epoch"], groups[-1]["last_epoch"]) == (1, 5006)
 
-    # The page.
+    # The page with the plots.
     page = project.root / "target" / "backfill_report.html"
     assert cli(project).output == f"{page}\n"
     text = page.read_text()

@@ -1,4 +1,4 @@
-"""`rescale_backfill`: another number of vnodes in the middle of a backfill."""
+"""`rescale_backfill` changes the number of vnodes in the middle of a backfill."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def rescale(project: Project, vnode_count: int) -> RunResult:
 
 
 def begin_to_rescale(project: Project, vnode_count: int) -> None:
-    """The operation dies before its commit."""
+    """Start the operation, which dies before its commit."""
     arguments = f"{{model: mv, vnode_count: {vnode_count}}}"
     project.fail(
         "run-operation", "rescale_backfill", "--args", arguments,
@@ -65,11 +65,12 @@ def test_a_backfill_goes_on_with_more_vnodes_and_with_fewer(project: Project) ->
     assert positions(project) == [(2, *before[1:])]
     assert project.rows(COUNTS.format(256)) == [(256, 256, 40)]
 
-    # Changes, and the next range: by the 256 vnodes, although the model says 16.
+    # Merge changes and read the next range with the 256 vnodes, although the model says 16.
     project.sql("update {schema}.people set name = 'later' where id in (7, 77)")
     more = project.run("--select", "mv")
     assert (
-        "mv has 256 vnodes; vnode_count is 16, which counts when it is rebuilt. To" in more.output
+        "mv has 256 vnodes; vnode_count is 16, which applies only when the MV is rebuilt. To"
+        in more.output
     )
     assert "mv [BARRIER 3 · 80.0 % · 80 of 100 rows · +40 backfilled · 1 changed" in more.output
 
@@ -88,7 +89,7 @@ def test_a_backfill_goes_on_with_more_vnodes_and_with_fewer(project: Project) ->
         ("rescale", "from 256 to 4 vnodes", 4),
     ]
 
-    # A full refresh takes what the model says.
+    # A full refresh uses the number in the model.
     write(project, vnode_count=8, backfill_rate_limit=None)
     project.run("--select", "mv", "--full-refresh")
     assert project.rows(COUNTS.format(8)) == [(8, 8, 100)]
@@ -104,18 +105,18 @@ def test_vnodes_at_different_positions_come_together_at_the_lowest(project: Proj
     shown = project.value("select count(*) from {schema}.mv where id > 40")
     assert shown > 0
 
-    # Vnodes 0 to 7 are ahead of 8 to 15, and come together with these.
+    # Vnodes 0 to 7 have read further than 8 to 15. The rescale merges each pair, such as 0 and 8.
     down = rescale(project, 8)
     assert f"rescaled from 16 to 8 vnodes · {shown} rows are read again]" in down.output
     assert [row[1:3] for row in positions(project)] == [(40, False)]
     assert project.value("select max(id) from {schema}.mv") == 39
     assert statuses(project)["consistent"] == "pass"
 
-    # The plan of one that died is the next run's.
+    # The operation dies. The next run executes the plan that the operation left.
     begin_to_rescale(project, 2)
     write(project, barriers_per_run="all")
     adopted = project.run("--select", "mv")
-    assert "mv goes on with barrier 4 (rescale)" in adopted.output
+    assert "mv continues barrier 4 (rescale)" in adopted.output
     assert "mv [BARRIER 4 · " in adopted.output and "rescaled from 8 to 2 vnodes" in adopted.output
     assert project.value("select count(*) from {schema}.mv__progress") == 2
     assert project.rows("select * from {schema}.mv") == fresh(project)

@@ -1,4 +1,4 @@
-"""Settings under which an MV would have other types, other values or fewer rows."""
+"""Session settings that would give an MV other types, other values or fewer rows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TYPES = {
 
 
 def types_of(project: Project, table: str) -> dict[str, str]:
-    """Of a table's columns."""
+    """The types of a table's columns."""
     rows = project.sql(f"describe query select * from {{schema}}.{table}")
     return {row["col_name"]: row["data_type"] for row in rows}
 
@@ -48,7 +48,9 @@ def types_of(project: Project, table: str) -> dict[str, str]:
 def test_a_timestamp_keeps_its_zone_where_the_session_says_that_it_has_none(
     project: Project,
 ) -> None:
-    """In an hour that comes twice, through all that creates columns or writes rows."""
+    """The test uses the hour that occurs twice, and all statements that create columns or write
+    rows.
+    """
     declared = ", ".join(
         f"{name} {type_.replace(':timestamp', ':timestamp_ltz')}" for name, type_ in TYPES.items()
     )
@@ -124,7 +126,7 @@ REFUSED = {
 def test_a_session_in_which_spark_reads_less_or_otherwise_is_refused(
     project: Project, setting: str
 ) -> None:
-    """Also after the first run."""
+    """The session is refused by the first run and by later runs."""
     name = "mv_" + setting.rsplit(".", 1)[1].lower()
     project.create_table(f"up_{name}", "id int, name string")
     project.sql(f"insert into {{schema}}.up_{name} values (1, 'a')")
@@ -157,7 +159,7 @@ OTHERS = {
 def test_a_setting_under_which_rows_may_get_other_values_is_refused_by_its_name(
     project: Project,
 ) -> None:
-    """Also where it was set from the beginning, and is not any more."""
+    """The same holds if the first run had the setting but later runs do not have it."""
     project.create_table("recorded", "id int, name string")
     query = f"select id, name from {source('recorded')}"
     project.write({"as_usual": model(query), "as_set": model(query)}, sources=["recorded"])
@@ -200,7 +202,7 @@ def test_a_session_that_casts_what_it_writes_otherwise_is_refused(
 def test_the_zone_stays_where_a_moment_that_is_read_partitions_the_upstream(
     project: Project,
 ) -> None:
-    """An older Delta wrote it without a zone."""
+    """An older Delta wrote the partition values without a time zone."""
     values = {"spark.databricks.delta.write.utcTimestampPartitionValues": "false"}
     columns = "(id int, name string, at timestamp) using delta partitioned by (at)"
     followed = "tblproperties ('delta.enableChangeDataFeed' = 'true')"

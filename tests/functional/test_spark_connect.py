@@ -1,6 +1,7 @@
-"""dbt-spark's method `session` works through Spark Connect: the quickstart, in its own process.
+"""dbt-spark's method `session` works through Spark Connect, in a process of its own.
 
-`make test-spark-connect` runs it, with the packages that the client needs; elsewhere it is skipped.
+The test follows the quickstart. `make test-spark-connect` runs it with the packages of the client.
+Otherwise it is skipped.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def test_the_quickstart_runs_through_spark_connect(tmp_path: Path) -> None:
     port = free_port()
     settings = {
         **SMALL,
-        # Beside the Thrift server, in the same Spark.
+        # Spark Connect runs in the same Spark as the Thrift server.
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
         "spark.connect.grpc.binding.port": str(port),
     }

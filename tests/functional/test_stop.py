@@ -1,5 +1,8 @@
-"""What is asked to stop: a dbt, of which each model ends after the statement that runs, and says
-where, and a landing that goes on for ever."""
+"""Stopping a dbt and stopping a landing that runs without end.
+
+A stopped dbt ends each model after the statement that is running, and prints how far the model has
+got.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,7 @@ def test_ctrl_c_and_sigterm_end_a_run_of_many_barriers_which_the_next_one_goes_o
 
 
 def up_to(text: str, lines: Iterable[str]) -> str:
-    """What was said until a line that has this text in it."""
+    """The lines up to and including the first line that contains this text."""
     said = []
     for line in lines:
         said.append(line)

@@ -1,7 +1,7 @@
-"""A sweep: if the changes are no longer known, an MV is repaired in slices.
+"""A sweep repairs an MV in slices, if the changes of the upstream are no longer known.
 
-`on_gap: sweep` begins one. Until it has come to the end, the promise is of the rows up to the
-position.
+`on_gap: sweep` starts a sweep. Until the sweep has finished, only the rows up to the position are
+exact.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def write(project: Project, **config: object) -> None:
 
 
 def make_people(project: Project, names: str) -> None:
-    """Ids from 1 to 20 in two shards. `names`: SQL over `id` and `shard`."""
+    """Ids from 1 to 20 in two shards. `names` is SQL over `id` and `shard`."""
     project.sql("drop table if exists {schema}.people")
     project.create_table("people", "id int, shard string, name string, tags map<string, int>")
     project.sql(
@@ -38,7 +38,7 @@ def make_people(project: Project, names: str) -> None:
 
 
 def expected(project: Project, up_to: int = 1000) -> list[tuple[object, ...]]:
-    """What the MV has to have of the upstream as it is."""
+    """The rows that the MV should have for the current upstream."""
     return project.rows(
         "select id, shard, upper(name), char(64 + id), to_json(tags) from {schema}.people"
         f" where name <> 'hidden' and id <= {up_to}"
@@ -53,7 +53,7 @@ def shown(project: Project, where: str = "true") -> list[tuple[object, ...]]:
 
 @pytest.fixture
 def replaced(project: Project) -> Project:
-    """An MV that has read all of an upstream, which another table has replaced."""
+    """The MV has read its whole upstream. Then another table has replaced the upstream."""
     make_people(project, "concat('n', id)")
     write(project)
     project.run()
@@ -90,7 +90,7 @@ def test_an_mv_is_put_right_in_slices_and_keeps_its_rows_until_then(replaced: Pr
     assert statuses(project) == {"complete": "fail", "consistent": "pass"}
     assert "all equal" in project.operation("verify_backfill", model="mv").output
 
-    # Below the position, above it, and across it.
+    # These changes lie below the position, above the position, and on both sides.
     project.sql("update {schema}.people set name = 'later' where id in (2, 16)")
     project.sql("update {schema}.people set id = 40 where id = 4 and shard = 'x'")
     second = project.run()
@@ -106,7 +106,7 @@ def test_an_mv_is_put_right_in_slices_and_keeps_its_rows_until_then(replaced: Pr
     assert kinds[-1] == ("sweep", False)
     assert set(kinds[:-1]) == {("advance", True)}
 
-    # From then on it is as before.
+    # Later runs are ordinary runs.
     project.sql("insert into {schema}.people values (50, 'x', 'n50', map('b', 1))")
     assert "+0 backfilled" not in project.run().output
     assert shown(project) == expected(project)
@@ -122,7 +122,7 @@ def test_where_nothing_differs_no_row_is_written(project: Project) -> None:
 
     assert "CAUGHT UP" in project.run().message("mv")
 
-    if project.current_version("mv") != version:  # Delta commits a MERGE that changes nothing
+    if project.current_version("mv") != version:  # Delta also commits a MERGE that changes nothing
         assert rows_written(project) == {"inserted": 0, "updated": 0, "deleted": 0}
     assert shown(project) == expected(project)
 
@@ -137,7 +137,9 @@ def test_a_full_refresh_ends_a_sweep(replaced: Project) -> None:
 
 
 def test_another_gap_begins_the_sweep_anew(replaced: Project) -> None:
-    """Whatever the model says by then: above the position nothing can be compared at once."""
+    """The MV is swept again, although the model now says something else. Its rows above the
+    position cannot be compared in one barrier.
+    """
     sweep(replaced)
     replaced.run()
     make_people(replaced, "concat('again', id)")

@@ -1,9 +1,10 @@
-"""What may happen to an upstream between two barriers, in the middle of a backfill and after it.
+"""What may happen to an upstream between two barriers, during a backfill and after it.
 
-A surprise comes by itself, or in the midst of other changes, or once so and once so where that
-makes a difference. Some follow each other on one table, a life: its MV `mid_<life>` has read four
-more of its forty rows whenever one comes. Some lives have another MV, `end_<life>`, that has read
-all of them. All MVs share their dbt runs, and each test looks at one surprise.
+A surprise is an event such as a restore or a dropped column. It happens alone, or amid other
+changes; if this makes a difference, it is tested in both ways. A life is a table to which several
+surprises happen one after the other. Its MV `mid_<life>` has forty rows to read and reads four more
+in every run. Some lives have a second MV, `end_<life>`, that has read all rows. All MVs share their
+dbt runs, and each test looks at one surprise.
 """
 
 from __future__ import annotations
@@ -37,18 +38,21 @@ COLUMNS = "id int, name string, spare_1 int, spare_2 int"
 QUERY = "select id, upper(name) as name from "
 
 
-# -- what happens to a table; `turn` is 1 by itself and 2 amid other changes -----------------------
+# -- what happens to a table; `turn` is 1 if alone, 2 amid other changes ---------------------------
 
 
 def fill(project: Project, table: str, *, at_once: bool = False) -> None:
-    """Forty rows, by one commit or by two."""
+    """Write forty rows, in one commit or in two."""
     rows = f"insert into {{schema}}.{table} (id, name) select id, concat('n', id) from range"
     for ids in ("(1, 41)",) if at_once else ("(1, 33)", "(33, 41)"):
         project.sql(rows + ids)
 
 
 def change_before(project: Project, table: str, number: int = 1) -> None:
-    """`number` says how far the backfill is: four rows each."""
+    """Change rows on both sides of the position.
+
+    The backfill has read four rows for each `number`.
+    """
     gone = 4 * number - 1
     change(project, table, f"(2, 'before {number}'), (30, 'before {number}'), ({gone}, null)")
 
@@ -59,7 +63,7 @@ def change_after(project: Project, table: str, number: int) -> None:
 
 
 def change(project: Project, table: str, names: str) -> None:
-    """Update, delete (null) and insert (below 1 and from 100) by one commit."""
+    """One commit with updates, deletes (null), and inserts (ids below 1 or from 100)."""
     project.sql(
         f"merge into {{schema}}.{table} as t"
         f" using (select * from values {names} as v(id, name)) as c on t.id = c.id"
@@ -79,7 +83,9 @@ def replace(project: Project, table: str, turn: int) -> None:
 
 
 def recreate(project: Project, table: str, turn: int) -> None:
-    """Its version is lower than the MV's the first time, and higher the second."""
+    """Create the table again. Its version is lower than the MV's the first time, and higher the
+    second time.
+    """
     project.sql(f"drop table {{schema}}.{table}")
     project.create_table(table, COLUMNS)
     fill(project, table, at_once=turn == 1)
@@ -90,7 +96,9 @@ def truncate(project: Project, table: str, turn: int) -> None:
 
 
 def overwrite(project: Project, table: str, turn: int) -> None:
-    """In a session also by a column of another type, which the log does not contain."""
+    """Overwrite the table. In a session, a column also gets another type, which the log does not
+    contain.
+    """
     name = project.table(table)
     if not isinstance(project.lake, SessionLake):
         project.sql(f"insert overwrite {name} select * from {name} where id <> 5")
@@ -102,7 +110,7 @@ def overwrite(project: Project, table: str, turn: int) -> None:
 
 
 def restore(project: Project, table: str, turn: int) -> None:
-    """To the first of its two commits."""
+    """Restore the table to the first of its two commits."""
     first = "1"
     if project.file_format == "iceberg":
         snapshots = f"select snapshot_id from {{schema}}.{table}.snapshots order by committed_at"
@@ -131,13 +139,15 @@ def widen_column(project: Project, table: str, turn: int) -> None:
 
 
 def add_column_anew(project: Project, table: str, turn: int) -> None:
-    """One that the query reads: it is null from now on, also in rows that nobody writes."""
+    """Drop and add a column that the query reads. It is null from now on, even in rows that nobody
+    writes.
+    """
     project.sql(f"alter table {{schema}}.{table} drop column name")
     project.sql(f"alter table {{schema}}.{table} add column name string")
 
 
 def compact(project: Project, table: str, turn: int) -> None:
-    """The second time by another layout, and the MVs too."""
+    """Compact the table and the MVs. The second time they also get another layout."""
     clause = {"delta": "cluster by (id)", "iceberg": "add partition field bucket(4, id)"}
     for each in (table, *(f"{phase}_{table}" for phase in LIVES[table].phases)):
         if turn == 2:
@@ -150,7 +160,7 @@ def clean_up(project: Project, table: str, turn: int = 0) -> None:
 
 
 def clean_up_untold(project: Project, table: str, turn: int) -> None:
-    """A VACUUM that is not in the log, as on S3."""
+    """Run a VACUUM that is not in the log, as on S3."""
     logged = "set spark.databricks.delta.vacuum.logging.enabled = "
     project.sql(f"{logged}false")
     clean_up(project, table)
@@ -158,7 +168,9 @@ def clean_up_untold(project: Project, table: str, turn: int) -> None:
 
 
 def clean_up_log(project: Project, table: str, turn: int) -> None:
-    """What Delta does once a checkpoint holds it and `delta.logRetentionDuration` is over."""
+    """Delete old log files, as Delta does after a checkpoint when `delta.logRetentionDuration` is
+    over.
+    """
     current = int(project.current_version(table) or 0)
     for path in (project.lake.location(project.schema, table) / "_delta_log").iterdir():
         version = path.name.lstrip(".")[:20]
@@ -167,7 +179,7 @@ def clean_up_log(project: Project, table: str, turn: int) -> None:
 
 
 def let_dbt_rebuild(project: Project, table: str, turn: int) -> None:
-    """The table is a dbt model, so that each run creates it again."""
+    """Do nothing: the table is a dbt model, so each run creates it again."""
 
 
 # -- the surprises --------------------------------------------------------------------------------
@@ -183,13 +195,15 @@ OTHER_COLUMNS = {
     "iceberg": r"columns of the upstream were changed since its snapshot \d+",
 }
 SWITCHED = r"the change data feed was switched in version \d+"
-# Without a new snapshot an Iceberg table is read as it was.
+# Without a new snapshot, Spark reads an Iceberg table with its previous columns.
 ONCE_WRITTEN = {"delta": OTHER_COLUMNS["delta"]}
 
 
 @dataclass(frozen=True)
 class Surprise:
-    """What happens, and why each MV has to be compared with its query then; None if it has not."""
+    """An action, and the reason why each MV must then be compared with its query. None if no
+    comparison is needed.
+    """
 
     act: Callable[[Project, str, int], None]
     amid: bool
@@ -214,11 +228,14 @@ def amid(
 
 @dataclass(frozen=True)
 class Life:
-    """A table and what happens to it, in this order, before a run each."""
+    """A table and its surprises. One surprise happens before each run, in this order."""
 
     surprises: dict[str, Surprise]
     ends: bool = False
-    """Whether an MV follows it that has read everything: what happens may need what is gone."""
+    """True if a second MV has already read everything.
+
+    Some surprises remove what such an MV needs.
+    """
     delta: dict[str, str] = field(default_factory=dict)
     """Properties of the table, if it is a Delta table."""
 
@@ -236,12 +253,12 @@ ANOTHER = {
     "iceberg": r"the snapshot \d+ of the upstream has expired, or the upstream was replaced",
 }
 
-# What comes by itself only, or amid other changes only, shows no more the other way: there is one
-# reason for both, or (without one) what has been read amid changes could be read without them.
+# Some surprises happen only alone or only amid other changes, because the other way would test
+# nothing new. Both ways have the same reason, or neither needs a comparison.
 LIVES = {
     "mapped": Life(
         {
-            # The second time, an Iceberg table goes back to the snapshot of the last barrier.
+            # The second time, an Iceberg table is restored to the snapshot of the last barrier.
             "restored": alone(restore, RESTORED, "iceberg"),
             "restored amid": amid(restore, {"delta": RESTORED["delta"]}),
             "renamed": alone(rename_column, ONCE_WRITTEN),
@@ -305,18 +322,20 @@ LIVES = {
 LIFE_OF = {surprise: life for life, each in LIVES.items() for surprise in each.surprises}
 
 
-# What the formats, or the clients of Spark, report in different ways.
+# The formats and the clients of Spark report these surprises in different ways.
 EVERY_PROFILE = ("replaced", "restored", "readded", "cleaned")
 
 
 def written_table(life: str) -> str:
-    """The table that is written to: of one that dbt rebuilds, the one that it reads."""
+    """The table that is written. If dbt rebuilds the upstream, this is the table that the upstream
+    reads.
+    """
     return f"{life}_rows" if life == "rebuilt" else life
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What one MV was after a run, and what it should have been."""
+    """The contents of one MV after a run, and the contents that it should have."""
 
     line: str
     rows: list[tuple[Any, ...]]
@@ -326,7 +345,7 @@ class Seen:
 
 
 Story = dict[str, dict[str, Seen]]
-"""By surprise, then by phase."""
+"""What was seen, by surprise and then by phase."""
 
 
 @pytest.fixture(scope="module")
@@ -336,7 +355,7 @@ def project(shared_project: MakeProject) -> Project:
 
 @pytest.fixture(scope="module")
 def lives(request: pytest.FixtureRequest, project: Project) -> list[str]:
-    """Those that the selected tests look at."""
+    """The lives that the selected tests look at."""
     parameters = [getattr(item, "callspec", None) for item in request.session.items]
     selected = {each.params.get("surprise") for each in parameters if each is not None}
     return [
@@ -392,7 +411,7 @@ def story(project: Project, lives: list[str]) -> Story:
 
 
 def look(project: Project, lives: list[str], result: RunResult) -> dict[str, dict[str, Seen]]:
-    """All MVs at once, each with its query at the recorded version and position."""
+    """In one statement, compare all MVs with their queries at the recorded version and position."""
     every = [(phase, life) for life in lives for phase in LIVES[life].phases]
     progress = " union all ".join(
         f"select '{phase}_{life}' as mv, max(upstream_version) as version, max(id) as position,"
@@ -459,7 +478,7 @@ def test_a_surprise_that_changes_no_row_writes_none(story: Story, surprise: str)
 
 # -- a column that the query reads ----------------------------------------------------------------
 
-# What is done to the table, the query, what its refusal says, and the corrected query.
+# Each entry: the change of the table, the query, the texts of the refusal, and the corrected query.
 READ = {
     "lost": (
         "drop column amount",
@@ -545,11 +564,11 @@ def test_a_table_that_was_replaced_without_its_feed_is_refused_until_it_has_one(
     assert project.rows("select * from {schema}.fed") == [(1, "NEW"), (12, "NEW")]
 
 
-# -- what a barrier needs is gone, or moves while it runs -----------------------------------------
+# -- something that a barrier needs is gone, or changes during the barrier ------------------------
 
 
 def promised(project: Project, mv: str, table: str) -> list[tuple[Any, ...]]:
-    """The rows of the query at the version and up to the position of the MV."""
+    """The rows of the query at the MV's version and up to the MV's position."""
     state = f"max(upstream_version) as version, max(id) as position from {{schema}}.{mv}__progress"
     [(version, position)] = project.rows(f"select {state}")
     at = f"{{schema}}.{table} version as of {version}"
@@ -558,7 +577,9 @@ def promised(project: Project, mv: str, table: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.every_profile
 def test_a_plan_whose_version_is_gone_is_given_up(project: Project) -> None:
-    """The run died before it merged anything. In the mode `snapshot` an MV lost its version too."""
+    """The run died before it merged anything. The other MV is in the mode `snapshot`, and its
+    version is gone too.
+    """
     project.create_table("fleeting", COLUMNS)
     fill(project, "fleeting")
     read = f"{QUERY}{source('fleeting')}"
@@ -611,7 +632,7 @@ def test_compaction_between_the_statements_of_a_barrier_changes_nothing(project:
         if step:
             steps.append(step[1])
             for table in ("shrunk", "shrinking", "shrinking__progress", "shrinking__barriers"):
-                # Delta finds nothing to do where nothing was written since.
+                # Delta does nothing if a table was not written since the last compaction.
                 if delta and project.current_version(table) == compacted.get(table):
                     continue
                 project.compact(table)
@@ -632,7 +653,9 @@ def test_compaction_between_the_statements_of_a_barrier_changes_nothing(project:
 def test_the_sign_of_a_zero_and_padded_text_come_back_by_a_re_anchor(
     new_project: Callable[[], Project],
 ) -> None:
-    """Spark takes -0.0 for equal to 0.0, also in arrays; Delta pads a char(n) as it reads it."""
+    """Spark treats -0.0 and 0.0 as equal, even in arrays. Delta pads a char(n) when it reads the
+    column.
+    """
     project = new_project()
     project.create_table("zeros", "id int, f double, a array<double>, code char(4)")
     project.sql(
@@ -662,7 +685,9 @@ def test_the_sign_of_a_zero_and_padded_text_come_back_by_a_re_anchor(
 def test_a_query_that_a_column_more_or_less_would_change_is_refused(
     new_project: Callable[[], Project],
 ) -> None:
-    """It reads the column while there is one, and the alias of its name while there is none."""
+    """While the upstream has the column, the query reads it. Otherwise the query reads the alias
+    with the same name.
+    """
     project = new_project()
     project.create_table("sales", "id int, amount int, gross int")
     mapped = "('delta.columnMapping.mode' = 'name')"
@@ -698,7 +723,9 @@ def test_a_query_that_a_column_more_or_less_would_change_is_refused(
 def test_a_column_that_comes_after_the_version_of_a_plan_is_none_of_its_changes(
     new_project: Callable[[], Project], when: str
 ) -> None:
-    """After it was planned, by a run that died, or while it is planned."""
+    """The column is added while the barrier is planned, or after a run that planned the barrier
+    died.
+    """
     project = new_project()
     project.create_table("sales", "id int, amount int")
     project.sql("insert into {schema}.sales select id, id from range(1, 11)")
@@ -730,7 +757,7 @@ def test_a_column_that_comes_after_the_version_of_a_plan_is_none_of_its_changes(
 def test_a_column_that_the_query_reads_since_a_gap_is_followed_by_the_same_run(
     new_project: Callable[[], Project],
 ) -> None:
-    """Of `coalesce(x, y)` Spark reads no y as long as x cannot be null."""
+    """While x cannot be null, Spark does not read y for `coalesce(x, y)`."""
     project = new_project()
     project.create_table("sales", "id int, x int not null, y int")
     project.sql("insert into {schema}.sales select id, id, 0 from range(1, 21)")

@@ -1,6 +1,6 @@
-"""`dbt run-operation verify_backfill` finds what others changed in an MV, and puts it back.
+"""`dbt run-operation verify_backfill` finds what others changed in an MV, and repairs it.
 
-`test_install_modes.py` has it in the adapter plugin.
+`test_install_modes.py` tests the operation in the adapter plugin.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ EXTRA = "insert into {schema}.mv values (99, 'x', 'N99', map('a', 1), array('x')
 
 @pytest.fixture(scope="module")
 def project(shared_project: MakeProject) -> Project:
-    """An MV of two key columns, with a map and an array, that was read to its end."""
+    """An MV with two key columns, a map and an array. It has read its whole upstream."""
     project = shared_project("verify_backfill")
     project.create_table(
         "people", "id int, shard string, name string, scores map<string, int>, tags array<string>"
@@ -53,14 +53,14 @@ def project(shared_project: MakeProject) -> Project:
         sources=["people"],
     )
     project.run("--select", "mv")
-    # The upstream goes on: the MV is compared with the version that it shows.
+    # The upstream changes, but the MV is compared with the version that the MV has read.
     project.sql("update {schema}.people set name = 'later' where id = 1")
     return project
 
 
 @pytest.fixture
 def restored(project: Project) -> Iterator[Project]:
-    """The MV, put back after the test."""
+    """The MV, which is restored after the test."""
     version = project.current_version("mv")
     yield project
     project.put_back("mv", version)
@@ -76,7 +76,7 @@ def refused(project: Project, **arguments: Any) -> str:
 
 
 def lines(result: RunResult | None, mv: str = "mv") -> list[str]:
-    """What the operation printed of the MV."""
+    """The lines that the operation printed about the MV."""
     assert result is not None
     shown = [message for message in result.messages if re.match(rf"{mv}: |  \S|    ", message)]
     assert all(len(line) <= 80 for line in shown if not line.startswith(f"{mv}: ")), shown
@@ -100,7 +100,7 @@ def test_each_kind_of_difference_is_named_with_both_values(restored: Project) ->
     )
     restored.sql("update {schema}.mv set tags = array('5') where id = 5 and shard = 'x'")
     restored.sql("insert into {schema}.mv select * from {schema}.mv where id = 6 and shard = 'x'")
-    # Another order is no difference.
+    # Another order of the entries in a map is not a difference.
     restored.sql("update {schema}.mv set scores = map('a', id, 'b', id) where id = 7")
 
     message = assert_writes_nothing(restored, lambda: refused(restored, model="mv"))
@@ -147,7 +147,7 @@ PROMISED = """
 
 
 def assert_is_promised(project: Project) -> None:
-    """The MV of the fixture has the rows that its definition gives, and no other."""
+    """The MV of the fixture has the rows that its definition gives, and no other rows."""
     found = project.rows("select id, shard, name, to_json(scores) as scores, tags from {schema}.mv")
     assert found == project.rows(PROMISED)
 
@@ -170,13 +170,13 @@ def test_a_repair_writes_the_difference_and_no_other_row(restored: Project) -> N
         "mv: 8 keys repaired (3 changed, 2 duplicated, 1 missing, 2 unexpected)",
         f"mv: {ROWS} rows of the verified keys compared again, all equal",
     ]
-    # Each duplicated key: its two rows are deleted, and one is inserted.
+    # For each duplicated key, both rows are deleted and one row is inserted.
     assert rows_written(restored) == {"inserted": 3, "updated": 3, "deleted": 6}
     assert_is_promised(restored)
 
 
 def test_a_repair_without_a_difference_writes_nothing(project: Project) -> None:
-    """The operation and the model may be named with their packages."""
+    """The names of the operation and of the model may include their packages."""
 
     def repair() -> RunResult:
         return project.operation("dbt_backfill.verify_backfill", model="tested.mv", repair=True)
@@ -254,7 +254,7 @@ def test_a_key_range_is_compared_and_repaired_alone_by_one_commit(restored: Proj
     ]  # fmt: skip
 
 
-# What Spark, the graph and the command line have to do with it; the unit tests have the others.
+# Refusals that need Spark, the graph or the command line. The unit tests have the other refusals.
 REFUSED = {
     "unknown model": ({"model": "absent"}, "absent: there is no model of this name."),
     "argument": ({"model": "mv", "from": 3}, "mv: verify_backfill has no argument 'from'."),
@@ -292,7 +292,7 @@ KEY_OF_OTHER_TYPES = ["day", "at", "code", "amount"]
 
 @pytest.fixture(scope="module")
 def numbers(shared_project: MakeProject) -> Project:
-    """An MV after its first run, of 4 rows of its upstream; others are run by their tests."""
+    """The first run has read 4 rows for one MV. Tests run the other models themselves."""
     project = shared_project("verify_numbers")
     project.create_table("numbers", "id int, name string")
     long = "concat(repeat('a', 100), id, repeat('b', 99))"
@@ -322,7 +322,7 @@ def numbers(shared_project: MakeProject) -> Project:
 
 @pytest.fixture(scope="module")
 def others(numbers: Project) -> Project:
-    """Of two vnodes, of no row, and of another upstream."""
+    """MVs with two vnodes, without rows, and with another upstream, after their first runs."""
     numbers.run("--select", "some", "unread", "typed")
     return numbers
 
@@ -343,7 +343,7 @@ def test_a_long_value_is_shown_from_where_it_differs(others: Project) -> None:
 
 
 def twice(sql: str, proceed: Proceed) -> None:
-    """A repair is sent again, as after a lost connection."""
+    """Send the repair twice, as after a lost connection."""
     proceed()
     if ".mv: repair" in sql:
         proceed()
@@ -365,7 +365,7 @@ def test_a_partly_backfilled_mv_is_compared_up_to_its_position_and_may_be_repair
 
 @pytest.fixture(scope="module")
 def begun(numbers: Project) -> Project:
-    """The second barrier of `mv` has begun and is not committed."""
+    """The second barrier of `mv` has begun but is not committed."""
     numbers.sql("update {schema}.numbers set name = 'later' where id = 2")
     numbers.fail("--select", "mv", intercept=crash_before(".mv: commit"))
     return numbers
@@ -375,7 +375,7 @@ def test_a_barrier_that_is_not_committed_is_not_compared(begun: Project) -> None
     message = assert_writes_nothing(begun, lambda: refused(begun, model="mv", repair=True))
 
     assert message == (
-        "backfilled_mv mv: its barrier 2 has begun and is not committed. Run the model first"
+        "backfilled_mv mv: its barrier 2 has begun but is not committed. Run the model first"
         " (dbt run --select mv), and then verify it."
     )
 
@@ -428,7 +428,7 @@ def test_a_version_that_is_gone_is_not_compared(numbers: Project) -> None:
         f"of its upstream {numbers.schema}.numbers, which it shows, can no longer be read"
         in message
     )
-    assert message.endswith(" takes it to a later version, and then verify it.")
+    assert message.endswith(" moves the MV to a later version, and then verify the MV.")
     numbers.run("--select", "mv")
     verify(numbers)
 
@@ -478,7 +478,7 @@ def test_columns_of_types_that_spark_does_not_compare(new_project: Callable[[], 
     project.sql("update {schema}.people set deep = map('a', map('b', -1)) where id = 2")
     version = project.current_version("people")
     project.sql("delete from {schema}.people where id = 3")
-    project.restore("people", version)  # so that all is compared
+    project.restore("people", version)  # because of the restore, all rows are compared
     result = project.run()
 
     assert "re-anchored" in result.output and "2 changed" in result.output

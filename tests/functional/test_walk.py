@@ -1,6 +1,7 @@
-"""How much a reader of one ordinary barrier walks through, counted on a real run.
+"""How much a reader of one ordinary barrier has to read, counted on a real run.
 
-Depth first, and each macro is opened once, at its first call. `make test` prints the figures.
+The reader goes depth first and opens each macro once, at its first call. `make test` prints the
+figures.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ MV = model(
 
 @dataclass(frozen=True)
 class Walk:
-    """`changes` of the file that is read; `sql` in characters, of the `statements` of the model."""
+    """`changes`: how often the reader changes to another file. `sql`: characters in the
+    `statements`.
+    """
 
     macros: int
     files: int
@@ -39,14 +42,14 @@ MOST = {
     "delta": Walk(macros=200, files=31, changes=222, sql=24_700, statements=8),
     "iceberg": Walk(macros=206, files=33, changes=228, sql=30_100, statements=7),
 }
-"""What there is now, and a little for what the clock decides. The numbers go down."""
+"""The present figures, plus a small margin for what depends on the clock. Only lower them."""
 
 
 @dataclass
 class Reader:
     opened: set[str] = field(default_factory=set)
     files: list[str] = field(default_factory=list)
-    """In the order in which they are looked at, back from each call to its caller included."""
+    """The files in the order in which the reader looks at them, with each return to a caller."""
     statements: list[str] = field(default_factory=list)
 
     @contextmanager

@@ -44,7 +44,7 @@ def state_versions(project: Project, mv: str = "mv") -> dict[str, str | None]:
 
 
 def assert_refused(result: RunResult, name: str, *facts: str) -> None:
-    """The model failed by a message of this package that contains `facts`, and by nothing else."""
+    """Assert that the model failed with a message of this package that contains `facts`."""
     assert result[name].status == "error"
     message = result.message(name)
     first, _, rest = message.partition("\n")
@@ -58,7 +58,7 @@ def assert_refused(result: RunResult, name: str, *facts: str) -> None:
 
 
 def refused_operation(project: Project, operation: str, **arguments: Any) -> str:
-    """The message of a run-operation, which must fail by a message of this package and no other."""
+    """Run an operation that must fail with a message of this package; return the message."""
     result = project.fail("run-operation", operation, "--args", yaml.safe_dump(arguments))
     [error] = [m for m in result.messages if m.startswith("Encountered an error")]
     [sentence] = re.findall(r"^\s*(backfilled_mv \S+: .+\.)$", error, re.MULTILINE)
@@ -67,7 +67,7 @@ def refused_operation(project: Project, operation: str, **arguments: Any) -> str
 
 
 def assert_no_java(text: str) -> None:
-    """No part of a stack trace is in what a user sees."""
+    """Assert that the text contains no part of a Java stack trace."""
     assert not _JAVA.search(text), text
 
 
@@ -78,7 +78,7 @@ def all_tables(project: Project) -> set[str]:
 
 
 def existing_tables(project: Project, *tables: str) -> list[str]:
-    """Those of these tables, or views, that exist in the project's schema."""
+    """The names among `tables` that exist as tables or views in the project's schema."""
     existing = all_tables(project)
     return [table for table in tables if table in existing]
 
@@ -97,7 +97,7 @@ def assert_writes_nothing(project: Project, act: Callable[[], Any], mv: str = "m
 
 def data_tests(project: Project, *mvs: str) -> dict[str, Any]:
     """A properties file that puts the package's generic tests on these MVs."""
-    # The plugin's macros are the project's own.
+    # With the plugin, the macros need no prefix.
     prefix = "dbt_backfill." if project.adapter == "spark" else ""
     tests = [f"{prefix}backfill_complete", f"{prefix}backfill_consistent"]
     return {"models": [{"name": mv, "data_tests": tests} for mv in mvs]}

@@ -1,8 +1,8 @@
-"""A standalone Spark cluster on this machine: a master and its workers, a process each.
+"""A standalone Spark cluster on this machine: one process for the master and for each worker.
 
 with Cluster(directory) as cluster:
     lake = SessionLake(directory, profile, cluster.settings)
-    cluster.kill_a_worker()               # and its executor; you may add another one
+    cluster.kill_a_worker()               # its executor dies with it
     cluster.add_worker()
 """
 
@@ -28,10 +28,10 @@ DAEMON_MEMORY = "256m"
 
 @dataclass
 class Cluster:
-    """Workers of one core; an executor takes the whole of one.
+    """A cluster whose workers have one core and run one executor each.
 
-    :param directory: of the logs and of the workers' files, created if it is missing
-    :param memory: of a worker, and of its executor
+    :param directory: for the logs and the workers' files; created if it is missing
+    :param memory: the memory of a worker, and of its executor
     """
 
     directory: Path
@@ -54,10 +54,10 @@ class Cluster:
             "spark.executor.memory": self.memory,
             "spark.executor.cores": "1",
             "spark.executor.extraJavaOptions": QUICK_COMPILER,
-            # Under this name the executors find it, and it must listen there.
+            # The executors connect to the driver by this name.
             "spark.driver.host": HOST,
             "spark.driver.bindAddress": "127.0.0.1",
-            # How often the driver asks a dead executor; by default for a quarter of a minute.
+            # By default the driver retries a dead executor for a quarter of a minute.
             "spark.shuffle.io.maxRetries": "1",
             "spark.shuffle.io.retryWait": "100ms",
         }
@@ -107,7 +107,7 @@ class Cluster:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=self.directory,
-                # A group of its own, to which a worker's executors belong, too.
+                # The worker and its executors form a process group of their own.
                 start_new_session=True,
                 env={
                     **os.environ,
@@ -128,6 +128,6 @@ class Cluster:
 
 
 def _kill(process: Popen[bytes]) -> None:
-    """All processes of its group."""
+    """Kill all processes in the group of this process."""
     os.killpg(process.pid, signal.SIGKILL)
     process.wait(STOP_SECONDS)

@@ -3,11 +3,11 @@
     python -m support.core RECORD...    write `tests/recorded/`, from records of all tests
 
 A record is what `pytest --record FILE` writes; see `support/recorder.py`. The core is the cheapest
-set found in which every macro is executed at least once, every writing statement of a barrier is
-sent on each table format on which any test sends it, and every such statement is killed once. Unit
-tests are always run. So a macro that they execute needs no other test, unless it sends statements,
-which must reach Spark. Tests marked `core(*profiles)` in the source are always in the core, because
-they show what no count of macros shows.
+set found that meets three conditions. Every macro is executed at least once. Every writing
+statement of a barrier is sent on each table format on which any test sends it. And every such
+statement is killed once. Unit tests are always run. So a macro that they execute needs no other
+test, unless it sends statements, which must reach Spark. Tests marked `core(*profiles)` in the
+source are always in the core, because a count of macros does not show their value.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ CORE = RECORDED / "core.json"
 KILLS = RECORDED / "kills.json"
 SECONDS = RECORDED / "seconds.json"
 UNCOVERED = RECORDED / "uncovered.txt"
-"""Macros that no test of the core executes yet: a debt. Remove lines, and add none."""
+"""A list of macros that no test of the core executes yet. Only remove lines; never add one."""
 
 FAULTS = "tests/exactness/test_fault_matrix.py::test_every_version_is_exact_after_a_fault"
-"""The test that records the statements that write, by scenario."""
+"""The test that records the writing statements of each scenario."""
 IN_TURN = f"{FAULTS.removesuffix('a_fault')}runs_that_die_one_after_the_other"
-"""The test that kills them in the core."""
+"""The test that kills these statements in the core."""
 KILLED_ON = "session-iceberg"
 """The profile on which each writing statement is killed, because a barrier takes half the time."""
 KILLED_ON_DELTA = "both one by one"
-"""The scenario whose statements the core kills on Delta, too: those of an ordinary barrier."""
+"""The scenario of an ordinary barrier, whose statements the core also kills on Delta."""
 SECONDS_PER_KILL = 12.0
 WORTH = 40.0
 """The seconds that a macro is worth if only one test executes it. If that test takes longer, the
@@ -50,7 +50,7 @@ macro stays in UNCOVERED."""
 
 UNIT = "tests/unit/"
 SENDS = re.compile(r"dbt_backfill\.(run_table|run_json|run_merge)\(|\bcall statement\b")
-"""The text of a macro that sends a statement to Spark contains one of these."""
+"""The calls by which a macro sends a statement to Spark."""
 
 _DEFINITION = re.compile(r"{%-?\s*(macro|test|materialization)\s+(\w+)(?:,\s*adapter='(\w+)')?")
 _DEFINED = {
@@ -90,7 +90,7 @@ class Records:
         return {name for names in sent for name in names}
 
     def required(self, test: Recorded) -> frozenset[str]:
-        """The elements of which each must be in some test of the core."""
+        """The elements of the test that at least one test of the core must contain."""
         return frozenset(
             element
             for element in test.elements - self.unit_tested
@@ -269,7 +269,7 @@ def missing_macros(records: Records) -> list[str]:
 
 
 def write(records: Records) -> None:
-    """Write the choice, and the seconds of every test, by which `make test-all` is divided."""
+    """Write the choice, and the seconds of every test; `make test-all` is divided by them."""
     kills = _recorded(KILLS) | {p: choose_kills(sent) for p, sent in records.kills.items()}
     on_delta = records.kills.get(SESSION_DELTA.name, {}).get(KILLED_ON_DELTA)
     if on_delta is not None:

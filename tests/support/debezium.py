@@ -1,4 +1,4 @@
-"""Real events of Debezium from a PostgreSQL of the tests' own, as a table would contain them.
+"""Real events of Debezium from the tests' own PostgreSQL, in the form of rows of a change table.
 
 with postgresql(programs) as url:
     database = PsqlDatabase(programs, url)
@@ -6,7 +6,7 @@ with postgresql(programs) as url:
     debezium = Debezium(tmp_path, database, ["public.orders"])
     debezium.start()
     database.sql("insert into orders values (1)")
-    debezium.kill()                       # as a crash would; `start` goes on
+    debezium.kill()                       # like a crash; `start` continues
     debezium.events()                     # the envelopes, in order
 """
 
@@ -50,7 +50,7 @@ ENVELOPE = (
 
 @dataclass
 class PsqlDatabase:
-    """A database whose server is there, asked by psql."""
+    """A database on a running server, queried by psql."""
 
     programs: Path
     url: str
@@ -156,14 +156,14 @@ class Debezium:
             yield json.loads(line)
 
     def _whole_lines(self) -> str:
-        """Without the last line if it was not written completely."""
+        """All complete lines. A killed process may have left an incomplete last line."""
         if not self._landed.exists():
             return ""
         lines, end, _ = self._landed.read_text().rpartition("\n")
         return lines + end
 
     def commits(self) -> list[int]:
-        """The commits of the events, each as the position of one."""
+        """The position of the commit of each event."""
         told = [e["source"]["sequence"] for e in self.events() if "op" in e and e["op"] != "r"]
         return sorted({int(commit) for commit, _ in map(json.loads, told) if commit})
 
@@ -182,7 +182,10 @@ UNTOLD = "the event does not tell it"
 def replay(
     rows: Iterable[Sequence[Any]], events: Iterable[Sequence[Any]], columns: Sequence[str]
 ) -> list[list[Any]]:
-    """The rows after events, each (op, its unchanged columns, row). Their key comes first."""
+    """The rows after applying events of the form (op, its unchanged columns, row).
+
+    The key is the first column of a row.
+    """
     state = {row[0]: list(row) for row in rows}
     for op, unchanged, *row in events:
         if op == "t":
@@ -199,7 +202,7 @@ def replay(
 
 
 def same(told: list[list[Any]], truth: list[list[Any]]) -> bool:
-    """True if rows are the same where the events contain them."""
+    """True if the rows are equal in all values that the events contain."""
     return len(told) == len(truth) and all(
         a in (UNTOLD, b)
         for one, other in zip(told, truth, strict=True)

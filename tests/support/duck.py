@@ -1,4 +1,4 @@
-"""A small Spark in DuckDB: `sqlglot` translates the SQL that the macros render, DuckDB runs it.
+"""A small Spark in DuckDB: `sqlglot` translates the SQL of the macros, and DuckDB runs it.
 
     duck.create("lake.up", {"id": "bigint", "tags": "array<string>"}, [(1, ["a"]), (2, None)])
     duck.rows("select id from lake.up where size(tags) = 1")       # [(1,)]
@@ -12,9 +12,9 @@ All three methods also run a script, with the statements `begin`, `end`, `declar
 `execute immediate`, but without `if`. Its handlers never run: an error is always raised. A variable
 of a script can be given: `duck.rows("select plan.epoch", plan={"epoch": 3})`.
 
-Differences from Spark: xxhash64 is another hash, which also depends on the types of its arguments.
-`cast` returns null where it fails, as Spark's does without ANSI mode. A name in `where` can also be
-an alias of the same `select`.
+Differences from Spark: xxhash64 is another hash, but it also depends on the types of its arguments.
+`cast` returns null if it fails, like Spark's `cast` without ANSI mode. A name in `where` can also
+be an alias of the same `select`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel
 from sqlglot.tokenizer_core import Token, TokenType
 
-# Functions that DuckDB lacks, or that have another meaning there.
+# Functions that DuckDB lacks, or that have another meaning in DuckDB.
 _MACROS = [
     # A text in DuckDB is UTF-8.
     "is_valid_utf8(value) as case when value is not null then true end",
@@ -50,7 +50,7 @@ _MACROS = [
 
 
 class RaisedError(Exception):
-    """What `raise_error` raised; the message is its argument."""
+    """The error of `raise_error`, whose argument is the message."""
 
 
 @dataclass
@@ -60,7 +60,7 @@ class _Result:
     changed: int = 0
 
     def add(self, later: _Result) -> None:
-        """The rows are those of the last query."""
+        """Add the result of a later statement. The rows are always those of the last query."""
         self.changed += later.changed
         if later.columns:
             self.columns, self.rows = later.columns, later.rows
@@ -80,7 +80,7 @@ class Duck:
         # One thread keeps the order of the rows, and the same numbers of rand().
         self._connection.execute("set threads = 1")
         self._connection.execute("select setseed(0.5)")
-        # It evaluates `rand() < (select ...)` once, not for each row.
+        # This optimizer would evaluate `rand() < (select ...)` once, not for each row.
         self._connection.execute("set disabled_optimizers = 'filter_pushdown'")
         for macro in _MACROS:
             self._connection.execute(f"create macro {macro}")
@@ -134,8 +134,8 @@ class Duck:
     def _run_script(self, sql: str, given: Mapping[str, Any]) -> _Result:
         """Run the statements one by one.
 
-        A variable that was passed in keeps its value. So it can replace an expression that
-        only Spark can evaluate.
+        A variable in `given` keeps its value. So it can replace an expression that only Spark can
+        evaluate.
         """
         variables = dict(given)
         result = _Result()
@@ -197,7 +197,7 @@ class Duck:
         return _TYPED[type(node)](node) if type(node) in _TYPED else node
 
     def _spell_out(self, merge: exp.Merge) -> exp.Merge:
-        """Name the columns of `update set *` and `insert *`: those of the target."""
+        """Replace the `*` of `update set *` and `insert *` by the columns of the target."""
         target = merge.this.copy()
         target.set("alias", None)
         found = self._connection.execute(f"select * from {target.sql('duckdb')} limit 0")
@@ -216,7 +216,7 @@ class Duck:
         return merge
 
     def _create_schema(self, table: exp.Table) -> None:
-        """The first part of a name is a database of DuckDB: a name has two or three parts."""
+        """Create the database and the schema of a table, the first two parts of its name."""
         parts = [part.name for part in table.parts]
         if len(parts) > 1:
             database = _quoted(parts[0])
@@ -231,7 +231,7 @@ _RAISED = "raise_error: "
 
 
 class _Dialect(Spark):
-    """Spark's grammar. `execute immediate` is parsed, and not opaque text."""
+    """Spark's grammar, in which `execute immediate` is also parsed."""
 
     class Tokenizer(Spark.Tokenizer):
         COMMANDS = Spark.Tokenizer.COMMANDS - {TokenType.EXECUTE}
@@ -295,14 +295,14 @@ def _from_json(node: exp.Expr) -> exp.Expr:
 
 
 def _struct(node: exp.Expr) -> exp.Expr:
-    """`struct(*)`, also with `except`."""
+    """Translate `struct(*)`, also with `except`."""
     if [type(value) for value in node.expressions] == [exp.Star]:
         return _call("struct_pack", exp.Columns(this=node.expressions[0], unpack=True))
     return node
 
 
 def _cast(node: exp.Expr) -> exp.Expr:
-    """Bytes are UTF-8, and a struct is cast by position."""
+    """Translate a cast: bytes are UTF-8, and the fields of a struct are cast by position."""
     if isinstance(node.this, exp.HexString) and node.args["to"].is_type("text"):
         return _call("decode", node.this)
     _name_fields(node.this, node.args["to"])
@@ -310,7 +310,7 @@ def _cast(node: exp.Expr) -> exp.Expr:
 
 
 def _name_fields(value: exp.Expr, type_: exp.Expr) -> None:
-    """DuckDB casts a struct by the names of its fields."""
+    """Rename the fields of a struct, because DuckDB casts a struct by its field names."""
     if isinstance(value, exp.Array):
         for element in value.expressions:
             _name_fields(element, type_.expressions[0])
@@ -363,7 +363,7 @@ _TYPED: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
 
 
 def _text(value: Any) -> str:
-    """A value that has no form in JSON, as DuckDB reads it."""
+    """The text that DuckDB can cast to a value that JSON cannot represent."""
     if isinstance(value, bytes):
         return "".join(f"\\x{byte:02x}" for byte in value)
     return str(value)

@@ -25,9 +25,9 @@ UPSTREAM = {
     "note": "string",
     "body": "binary",
 }
-# The columns that have another type in Debezium's events.
+# The columns with their types in Debezium's events; some types differ from the upstream's.
 TOLD = {**UPSTREAM, "small": "int", "amount": "string", "born": "int", "at": "string"}
-# The same order in which the truth was read.
+# The columns in the order in which the truth was read.
 COMPARED = (
     "id, status, small, cast(amount as string), cast(cast(price as string) as double),"
     " cast(born as string), date_format(at, 'yyyy-MM-dd HH:mm:ss.SSSSSS'), md5(note), md5(body)"
@@ -89,7 +89,7 @@ class Feeds:
         return told
 
     def differing(self, feed: dict[str, Any], truths: list[dict[str, Any]]) -> list[Any]:
-        """The positions at which the events lead to another state of the table than it had."""
+        """The positions at which the rows that the events lead to differ from the true rows."""
         found = self.project.sql(
             f"select __bf_position, __bf_op, __bf_unchanged, {COMPARED}"
             f" from ({self.rows_sql(feed, *UPSTREAM)}) order by __bf_position, __bf_sequence"

@@ -1,4 +1,4 @@
-"""How the tests create tables of each format, and look at them."""
+"""The statements by which the tests create, change and inspect tables of each format."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class TableFormat(ABC):
 
     @abstractmethod
     def current_version(self, table: str) -> str:
-        """A query whose first row, if there is one, begins with the current version."""
+        """A query for the current version: the first value of the first row, if there is a row."""
 
     @abstractmethod
     def merge_on_read(self, wanted: bool) -> dict[str, str]:
-        """Properties: changes mark rows as deleted, or rewrite files."""
+        """The properties by which changes mark rows as deleted (`wanted`) or rewrite files."""
 
     @abstractmethod
     def compact(self, catalog: str, table: str) -> str:
@@ -58,21 +58,21 @@ class TableFormat(ABC):
 
     @abstractmethod
     def replace_rows(self, table: str, key: str) -> str:
-        """The beginning of a statement that replaces all rows, and whose changes can be read.
+        """The first words of a statement that replaces all rows and whose changes can be read.
 
         :param key: a column without nulls
         """
 
     @abstractmethod
     def clean_up(self, catalog: str, table: str) -> list[str]:
-        """Statements that delete what only old versions need, of any age."""
+        """Statements that delete all files that only old versions need."""
 
     @abstractmethod
     def restore(self, catalog: str, table: str, version: str) -> str:
         """A statement that restores a version of a table."""
 
     def put_back(self, catalog: str, table: str, version: str) -> str:
-        """A statement that gives a table the rows of a version, and need not be a restore."""
+        """A statement that gives a table the rows of a version, by a restore or in another way."""
         return self.restore(catalog, table, version)
 
 
@@ -96,7 +96,8 @@ class Delta(TableFormat):
         return f"optimize {table}"
 
     def replace_rows(self, table: str, key: str) -> str:
-        # A statement without a condition may have other columns, and is compared as a whole.
+        # Without `replace where` the statement could also change the columns. Then its changes
+        # cannot be read from the feed.
         return f"insert into {table} replace where {key} is not null"
 
     def clean_up(self, catalog: str, table: str) -> list[str]:
@@ -109,7 +110,7 @@ class Delta(TableFormat):
         return f"restore table {table} to version as of {version}"
 
     def put_back(self, catalog: str, table: str, version: str) -> str:
-        # A RESTORE compares the files of two versions, in several jobs.
+        # A RESTORE would be slower: it compares the files of two versions in several jobs.
         return f"insert overwrite {table} select * from {table} version as of {version}"
 
 

@@ -22,14 +22,15 @@ from pyspark.sql import Row, SparkSession
 from support.profiles import SESSION_DELTA, Profile
 
 QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
-"""The options of a JVM that ends within an hour.
+"""The options of a JVM that ends within an hour: they turn off Java's second compiler.
 
-In the first seven barriers the second compiler takes 60 % of the time: 205 seconds of CPU on
-Iceberg and 300 on Delta, instead of 118 and 188. Later it saves a quarter: a test of three
-runs takes 22 seconds once the JVM has run for five minutes, and 29 without the compiler.
+With this compiler the first seven barriers need 205 seconds of CPU on Iceberg and 300 on Delta,
+instead of 118 and 188. Later it saves a quarter of the time: when the JVM has run for five minutes,
+a test of three runs takes 22 seconds, and 29 seconds without the compiler.
 """
 
-# The tests send a thousand different statements over a few rows each: compiling takes longest.
+# The tests send a thousand different statements over a few rows each. Without these settings Spark
+# would spend most of the time on compiling.
 SMALL = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -53,7 +54,7 @@ SMALL = {
 
 @dataclass
 class Lake(ABC):
-    """A warehouse directory with its metastore, and one connection to look at it."""
+    """A warehouse directory with its metastore, and one connection for the tests' own queries."""
 
     directory: Path
     profile: Profile = SESSION_DELTA
@@ -66,7 +67,7 @@ class Lake(ABC):
 
     @abstractmethod
     def output(self, settings: Mapping[str, str]) -> dict[str, Any]:
-        """The connection of a dbt profile with these settings; `type` and `schema` are missing."""
+        """The connection of a dbt profile with these settings, without `type` and `schema`."""
 
     @abstractmethod
     def sql(self, statement: str) -> list[Row]: ...
@@ -97,7 +98,7 @@ class SessionLake(Lake):
 
     @property
     def parameters(self) -> dict[str, str]:
-        """The Spark settings of the lake, as a dbt profile takes them."""
+        """The Spark settings of the lake, in the form of a dbt profile."""
         return {
             "spark.master": "local[2]",
             "spark.jars.packages": f"{DELTA},{ICEBERG},{POSTGRESQL}",
@@ -127,7 +128,7 @@ class SessionLake(Lake):
         builder = SparkSession.builder.enableHiveSupport()
         for key, value in self.parameters.items():
             builder = builder.config(key, value)
-        # The setting that dbt-spark forces on every connection: tests must see what a model sees.
+        # dbt-spark forces this setting on every connection. The tests' queries must have it too.
         return builder.config("spark.sql.ansi.enabled", "false").getOrCreate()
 
     def sql(self, statement: str) -> list[Row]:

@@ -3,9 +3,9 @@
     python -m support.lanes core                  what `make test` runs
     python -m support.lanes all [--shard 1/4]     what `make test-all` runs
 
-Each profile is a pytest process of its own, or two if its tests take longest: its Spark session or
-its Thrift server lives as long as the process. Spark plans the small statements of the tests on one
-core, so two lanes keep two cores busy. The output of a lane is shown when it has ended.
+Each profile has its own pytest process; the profile whose tests take longest has two. The Spark
+session or the Thrift server lives as long as the process. Spark plans the small statements of the
+tests on one core, so two lanes keep two cores busy. The output of a lane is printed at its end.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Lane:
 
 
 def lanes_of(which: str, shard: str | None) -> list[Lane]:
-    """Return the longest first, by the recorded times. The unit tests belong to the first shard."""
+    """Return the lanes, the longest one first. The unit tests belong to the first shard."""
     directory = RECORDS / which
     chosen = ("-m", "core") if which == "core" else ()
     lanes = []
@@ -126,9 +126,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         missing = set(core.missing_macros(core.read(lane.record for lane in lanes)))
         known = core.known_uncovered()
         for macro in sorted(missing - known):
-            print(f"executed by no test of the core, so dead or untested: {macro}")
+            print(f"no test of the core executes this macro: {macro}")
         for macro in sorted(known - missing):
-            print(f"executed by now, so to be removed from {core.UNCOVERED.name}: {macro}")
+            print(f"remove this macro from {core.UNCOVERED.name}, a test executes it now: {macro}")
         counts["error"] += bool(missing - known)
         for line in walks(lanes):
             print(line)

@@ -2,14 +2,14 @@
 
     macros.call("tuple_predicate", ["a", "b"], ">", ["1", "2"])
     macros.stub("run_json", lambda step, sql: [{"version": 7}])
-    macros.statements            # what `statement()` was given
+    macros.statements            # the SQL that was passed to `statement()`
     macros.tables["lake.mv"] = Table(properties={"dbt_backfill.id": "b1"}, columns={"k": "int"})
     with pytest.raises(CompilationError, match="unique_key is missing"):
         macros.call("read_config")
 
-The Jinja environment is dbt's own, so that `return`, `{% test %}` and `{% materialization %}`
-behave as in a run, and a macro that calls another one without `dbt_backfill.` fails here as there.
-It is stricter about what is undefined, see `_Undefined`.
+The Jinja environment is dbt's own. So `return`, `{% test %}` and `{% materialization %}` behave as
+in a run, and a macro that calls another one without `dbt_backfill.` fails as in a run. Unlike in a
+run, an undefined name also fails, see `_Undefined`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Statement:
 
 @dataclass
 class Table:
-    """A table as the catalog and Spark describe it."""
+    """The catalog's description of a table."""
 
     type: str = "table"
     file_format: str = "delta"
@@ -77,9 +77,9 @@ class Config(dict[str, Any]):
 class Macros:
     """All macros under `directory` in one namespace, `dbt_backfill`, with a mocked dbt around them.
 
-    A test may change `context` before it calls a macro. `results` are the rows that the next
-    statements return, in order; a statement without a result returns no rows. Statements
-    that look up one of `tables`, by their names, are answered and not recorded.
+    A test may change `context` before it calls a macro. `results` are the rows of the next
+    statements, in order. When `results` is empty, a statement returns no rows. A statement that
+    looks up one of `tables` by its name gets its answer from `tables`, and is not recorded.
     """
 
     directory: Path = MACROS
@@ -115,7 +115,7 @@ class Macros:
             return returned.value
 
     def _module(self, name: str) -> Any:
-        """The file of a macro with the current context, which a test may have changed."""
+        """The compiled file of a macro, with the current `context`."""
         context = {**self.context, "config": self.config}
         if self._made_for != context:
             self._made_for, self._modules = context, {}
@@ -138,7 +138,7 @@ class Macros:
             if f"{kind}_{question}" in self._templates:
                 self.stub(f"{kind}_{question}", replacement)
 
-    # -- the dbt around them ------------------------------------------------------------------
+    # -- the mocked dbt -----------------------------------------------------------------------
 
     def _default_context(self) -> dict[str, Any]:
         return {
@@ -215,7 +215,7 @@ class Macros:
 
 @functools.cache
 def _templates(directory: Path) -> dict[str, jinja2.Template]:
-    """The compiled file of each macro; that takes seconds."""
+    """The compiled file of each macro. Compiling takes seconds."""
     environment = get_environment()
     environment.undefined = _Undefined
     found: dict[str, jinja2.Template] = {}
@@ -233,8 +233,10 @@ _LOOKUP = re.compile(
 
 
 class _Undefined(jinja2.StrictUndefined):
-    """An undefined name fails, which dbt would render as nothing. An absent key of a dict is
-    false, as in dbt."""
+    """An undefined name fails, although dbt would render it as nothing.
+
+    A missing key of a dict is false, as in dbt.
+    """
 
     def __bool__(self) -> bool:  # type: ignore[override]
         if isinstance(self._undefined_obj, dict):
@@ -243,7 +245,10 @@ class _Undefined(jinja2.StrictUndefined):
 
 
 class _Namespace:
-    """`dbt_backfill.x` in a macro. An item, since dbt's sandbox hides attributes such as `_x`."""
+    """The namespace of `dbt_backfill.x` in a macro.
+
+    `x` is an item, because dbt's sandbox hides attributes such as `_x`.
+    """
 
     def __init__(self, macros: Macros) -> None:
         self._macros = macros

@@ -1,4 +1,4 @@
-"""The messages of `dbt_backfill.refuse`, read from the macros: their fixed words."""
+"""The fixed words of the messages of `dbt_backfill.refuse`, read from the macros."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TEXT = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
 
 
 def messages() -> dict[str, str]:
-    """The fact of each refusal, with `…` for values, and the file of the macro that has it."""
+    """The fact of each refusal, with `…` for values, and the file of its macro."""
     found: dict[str, str] = {}
     for path in sorted(MACROS.rglob("*.sql")):
         source = re.sub(r"\{#.*?#\}", "", path.read_text(), flags=re.DOTALL)
@@ -42,7 +42,7 @@ def _first_argument(source: str) -> str:
 
 
 def fixed_words(expression: str) -> str:
-    """The texts that a Jinja expression joins by `~`, with `…` for all other parts."""
+    """The texts that a Jinja expression joins with `~`, with `…` for all other parts."""
     parts, depth, position, value = [""], 0, 0, False
     while position < len(expression):
         text = _TEXT.match(expression, position)

@@ -1,11 +1,11 @@
-"""The pages of docs/ that are followed word for word: their files, commands and statements.
+"""The pages of docs/ whose files, commands and statements a test follows word for word.
 
-The language of a block says what it is. Its first line may name a file:
+The kind of a block follows from its first line or its language:
 
-* a comment with a path (`-- models/orders.sql`): a file of the project
-* `sh`: dbt commands, one a line
-* `sql`: a statement that something else sends to Spark
-* `text`: what the previous command prints, or a part of each line; durations are not compared
+* a first line that is a comment with a path (`-- models/orders.sql`): a file of the project
+* `sh`: dbt commands, one in each line
+* `sql`: a statement that another program sends to Spark
+* `text`: lines, or parts of lines, that the previous command prints; durations are not compared
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from pathlib import Path
 from support.project import REPOSITORY, Project, RunResult
 
 DOCS = REPOSITORY / "docs"
-# The reader makes these files; `Project` makes them in a test.
+# A reader creates these files; in a test `Project` creates them.
 OF_THE_READER = ("dbt_project.yml", "packages.yml", "profiles.yml")
 
 
 @dataclass(frozen=True)
 class Block:
-    """A block of code: its language, its lines, and the file that it is, if any."""
+    """A block of code: its language, its lines, and the file that it shows, if any."""
 
     language: str
     text: str
@@ -49,7 +49,10 @@ def blocks(page: Path) -> list[Block]:
 
 
 def follow(project: Project, page: str) -> Iterator[RunResult]:
-    """Follow a page; yield each dbt command's result. The page's text must be in it."""
+    """Follow a page and yield the result of each dbt command.
+
+    The output of a command must contain the lines of the following `text` block.
+    """
     results: list[RunResult] = []
     for block in blocks(DOCS / page):
         if block.file is not None:

@@ -1,4 +1,4 @@
-"""Let dbt reuse its parsed project with another profile, which only differs in the schema.
+"""Let dbt reuse a parsed project with another profile that only differs in its schema.
 
 python -m support.parsed run --project-dir ...     dbt itself, in a process of its own
 """

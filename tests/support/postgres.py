@@ -1,8 +1,8 @@
-"""A PostgreSQL of the tests' own: a metastore like those that people share, and an upstream.
+"""The tests' own PostgreSQL server, which is a shared metastore or an upstream.
 
 with logical_postgresql(programs) as database:
     database.sql("create table orders (id int primary key, status text)")
-    settings = database.catalog_settings("pg")     # of Spark: its JDBC catalog
+    settings = database.catalog_settings("pg")     # Spark's settings for its JDBC catalog
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ UNPRIVILEGED = "postgres"
 
 
 def binaries() -> Path | None:
-    """The directory of `initdb` and `pg_ctl`, of the newest version; None if there is none."""
+    """The directory of the newest `initdb` and `pg_ctl`; None if PostgreSQL is not installed."""
     found = sorted(
         Path("/usr/lib/postgresql").glob("*/bin/initdb"),
         key=lambda path: float(path.parents[1].name),
@@ -41,14 +41,14 @@ def binaries() -> Path | None:
 
 
 def has_wal2json(programs: Path) -> bool:
-    """True if the output plugin is beside these programs."""
+    """True if the output plugin is installed with these programs."""
     places = (programs.parent / "lib", Path("/usr/lib/postgresql") / programs.parent.name / "lib")
     return any((place / "wal2json.so").exists() for place in places)
 
 
 @dataclass(frozen=True)
 class Database:
-    """A running database; `url` is its JDBC URL with the user that owns it, who has no password."""
+    """A running database; `url` is its JDBC URL with its owner, who has no password."""
 
     url: str
     directory: Path
@@ -68,7 +68,7 @@ class Database:
         return psycopg.connect(self.url.removeprefix("jdbc:"), **{"autocommit": True, **arguments})
 
     def sql(self, statement: str, parameters: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
-        """The rows of a statement, which runs in a transaction of its own."""
+        """The rows of a statement, which runs in its own transaction."""
         with self.connect() as connection:
             cursor = connection.execute(statement, parameters)
             return cursor.fetchall() if cursor.description else []
@@ -79,7 +79,7 @@ class Database:
         return value
 
     def transaction(self, *statements: str) -> None:
-        """Run statements that are committed at once."""
+        """Run statements in one transaction."""
         with self.connect(autocommit=False) as connection:
             for statement in statements:
                 connection.execute(statement)
@@ -114,7 +114,7 @@ class Database:
         run([*self._control, "-l", str(self.directory / "log"), "-o", self.options, "start"])
 
     def become_standby(self) -> None:
-        """Make it a standby, which takes no writes until `promote`."""
+        """Make the server a standby, which accepts no writes until `promote`."""
         self.stop()
         (self._data / "standby.signal").touch()
         self.start()
@@ -124,7 +124,7 @@ class Database:
         self.sql("select pg_promote()")
 
     def begin_epoch(self, epoch: int) -> None:
-        """Move the transaction ids as after this number of times 2^32 transactions."""
+        """Advance the transaction ids, as if `epoch` times 2^32 transactions had run."""
         self.stop()
         program = str(self.programs / "pg_resetwal")
         run([program, "-e", str(epoch), "-D", str(self._data)])
@@ -201,7 +201,8 @@ def postgresql(programs: Path, settings: Mapping[str, str] | None = None) -> Ite
 
 @contextmanager
 def _cluster(programs: Path, settings: Mapping[str, str]) -> Iterator[Database]:
-    # Not in pytest's directory, which only its owner may enter: PostgreSQL refuses to be root.
+    # Only its owner may enter pytest's directory. But PostgreSQL refuses to run as root, so its
+    # files must be elsewhere.
     directory = Path(tempfile.mkdtemp(prefix="metastore"))
     data, port = directory / "data", free_port()
     if os.geteuid() == 0:
@@ -216,7 +217,7 @@ def _cluster(programs: Path, settings: Mapping[str, str]) -> Iterator[Database]:
         try:
             yield database
         finally:
-            # A test may have stopped it.
+            # A test may have stopped the server.
             if (data / "postmaster.pid").exists():
                 database.stop("immediate")
     finally:
@@ -246,7 +247,7 @@ def free_port() -> int:
 
 
 def run(command: list[str]) -> None:
-    """A user as whom PostgreSQL's programs run, because they refuse to be root."""
+    """Run a program of PostgreSQL, as an unprivileged user because it refuses to run as root."""
     # Write the output to a file: the server would keep a pipe open as long as it runs.
     with tempfile.TemporaryFile("w+") as output:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""dbt and `dbt-backfill` in processes of their own, besides the process of the tests."""
+"""dbt and `dbt-backfill` in separate processes, beside the process of the tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from support.project import REPOSITORY, Project
 def start(
     project: Project, *names: str, profiles: Path | None = None, debug: bool = False
 ) -> subprocess.Popen[str]:
-    """`dbt run` of these models, in a process group of its own; nothing is parsed twice.
+    """Start `dbt run` of these models in its own process group; nothing is parsed twice.
 
     :param profiles: the directory of `profiles.yml`, if it is not the project's
     :param debug: print every statement that it sends
@@ -36,7 +36,7 @@ def start(
 def start_landing(
     project: Project, mv: str, output: int = subprocess.PIPE
 ) -> subprocess.Popen[str]:
-    """`dbt-backfill land` every second forever, in a process group of its own.
+    """Start `dbt-backfill land`, which lands every second without end, in its own process group.
 
     :param output: if it is a pipe that nobody reads, the process stops once the pipe is full
     """

@@ -55,7 +55,7 @@ needs_tables_of_spark = pytest.mark.profiles(
 )
 
 at_home_on_iceberg = pytest.mark.home(
-    "session-iceberg", reason="a test takes half the time there, and these depend on no format"
+    "session-iceberg", reason="fastest here, and independent of the table format"
 )
 
 
@@ -73,7 +73,7 @@ def home_of(item: pytest.Item) -> str:
 
 
 def profiles_of(item: pytest.Item) -> list[str]:
-    """The profiles that no `@pytest.mark.profiles(*names, reason=...)` excludes for a test."""
+    """The profiles on which `@pytest.mark.profiles(*names, reason=...)` allows a test."""
     allowed = list(PROFILES)
     for mark in item.iter_markers("profiles"):
         unknown = set(mark.args) - PROFILES.keys()
@@ -91,13 +91,16 @@ def is_run_on(item: pytest.Item, profile: str) -> bool:
 
 
 def is_in_core(item: pytest.Item, profile: str) -> bool:
-    """True if `make test` runs a test on a profile: the mark `core` names it, or no profile."""
+    """True if the mark `core` puts a test into the core on a profile.
+
+    The mark names this profile, or it names none and applies to all.
+    """
     named = [mark.args for mark in item.iter_markers("core")]
     return profile in profiles_of(item) and any(not args or profile in args for args in named)
 
 
 def is_always_in_core(item: pytest.Item, profile: str) -> bool:
-    """True if the source says so, and not only the choice in `tests/recorded/core.json`."""
+    """True if the test's source puts it into the core, not only `tests/recorded/core.json`."""
     return is_in_core(item, profile) and not any(
         mark.kwargs.get("chosen") for mark in item.iter_markers("core")
     )

@@ -33,10 +33,11 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 Proceed = Callable[..., None]
 Interceptor = Callable[[str, Proceed], None]
-"""Called instead of a statement's execution with its text and a function that executes it.
+"""A function that is called for a statement, with its text and a function `proceed`.
 
-If it does not call `proceed`, the statement is dropped. If it calls it twice, that is a client that
-sent the statement again. If it raises `Crash` before or after the call, the run ends there.
+`proceed` executes the statement. If the interceptor does not call `proceed`, the statement is
+dropped. If it calls `proceed` twice, it plays a client that sends the statement again. If it raises
+`Crash` before or after the call, the run ends at this moment.
 """
 
 
@@ -59,7 +60,7 @@ def step_of(sql: str) -> str | None:
 
 
 class Crash(Exception):
-    """The end of a dbt run in its middle, raised by an interceptor."""
+    """An interceptor raises this error to end a dbt run in the middle."""
 
 
 def crash_before(text: str) -> Interceptor:
@@ -74,7 +75,7 @@ def crash_before(text: str) -> Interceptor:
 
 
 class RunFailed(AssertionError):
-    """A dbt invocation failed that was expected to succeed."""
+    """A dbt invocation failed, although it was expected to succeed."""
 
 
 @dataclass(frozen=True)
@@ -132,8 +133,8 @@ class RunResult:
 class Project:
     """A dbt project directory with its own schema in the lake.
 
-    `adapter` is the profile's type: `spark` with this repository as a dbt package, or
-    `spark_backfill`, the plugin, without it.
+    `adapter` is the profile's type: `spark` with this repository as a dbt package, or the plugin
+    `spark_backfill` without the package.
     """
 
     root: Path
@@ -160,7 +161,7 @@ class Project:
         self._write_yaml(self.root / "dbt_project.yml", self._project_yaml())
         self._write_yaml(self.root / "profiles.yml", self._profiles_yaml())
         if self.packages is not None:
-            # The same text in each project; otherwise dbt would parse all macros again.
+            # The path must be the same in each project; otherwise dbt would parse all macros again.
             (self.root / PACKAGES).symlink_to(self.packages, target_is_directory=True)
         if self.parsed is not None:
             (self.root / "target").mkdir()
@@ -219,7 +220,7 @@ class Project:
             (self.models / f"{name}.sql").unlink()
 
     def configure(self, settings: Mapping[str, str]) -> None:
-        """Set these in the session that looks at the lake, and in dbt's sessions."""
+        """Apply these settings in the tests' own Spark session and in dbt's sessions."""
         self.settings |= settings
         self._write_yaml(self.root / "profiles.yml", self._profiles_yaml())
         for name, value in settings.items():
@@ -306,7 +307,7 @@ class Project:
         return any(row["tableName"] == table and not row["isTemporary"] for row in shown)
 
     def table(self, name: str, file_format: str | None = None) -> str:
-        """A table's name in SQL; with its catalog if its format is not the profile's."""
+        """A table's name in SQL. It includes the catalog if its format is not the profile's."""
         if file_format is None or file_format == self.file_format:
             return f"{self.schema}.{name}"
         return f"{self.lake.catalogs[file_format]}.{self.schema}.{name}"
@@ -344,7 +345,7 @@ class Project:
         return str(rows[0][0]) if rows else None
 
     def files(self, table: str, kind: str = "files") -> int:
-        """The number of files that a table of the profile's format has now.
+        """The current number of files of a table in the profile's format.
 
         :param kind: for an Iceberg table, `data_files` excludes delete files, `files` includes them
         """
@@ -366,7 +367,7 @@ class Project:
         self.sql(self.format.restore(catalog, self.table(table), version))
 
     def put_back(self, table: str, version: str | None) -> None:
-        """Give a table the rows of a version, in the way that costs the format least."""
+        """Give a table the rows of a version, in the cheapest way of its format."""
         assert version is not None
         catalog = self.lake.catalogs[self.file_format]
         self.sql(self.format.put_back(catalog, self.table(table), version))
@@ -376,7 +377,7 @@ class Project:
         self.sql(self.format.compact(self.lake.catalogs[self.file_format], self.table(table)))
 
     def clean_up(self, table: str) -> None:
-        """Delete what only old versions of a table of the profile's format need."""
+        """Delete the files that only old versions of a table need."""
         catalog = self.lake.catalogs[self.file_format]
         for statement in self.format.clean_up(catalog, self.table(table)):
             self.sql(statement)
@@ -464,9 +465,9 @@ _two_merges: list[None] = []
 
 @contextlib.contextmanager
 def two_merges() -> Iterator[None]:
-    """Each barrier that is planned inside the block merges changes and range one after the other.
+    """Each barrier that is planned inside the block merges changes and range in two statements.
 
-    A plan has `at_once` if both are small, as in all tests. Then one MERGE would do both.
+    A plan has `at_once` if both are small, as in all tests. Then one MERGE would write both.
     """
     _two_merges.append(None)
     try:
@@ -477,7 +478,8 @@ def two_merges() -> Iterator[None]:
 
 
 def _by_two_merges(sql: str) -> str:
-    """The statement. If it plans a barrier, no changes and no range are below its limit."""
+    """The statement; if it plans a barrier, changes and range always exceed the limit of
+    `at_once`."""
     if ": plan the barrier " not in sql:
         return sql
     return re.sub(r"(\bgreatest\(checked\.row_count, [^)]*\)) <= \d+", r"\1 < 0", sql)

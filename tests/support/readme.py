@@ -28,6 +28,6 @@ def session_output() -> dict[str, Any]:
 
 
 def iceberg_settings() -> dict[str, str]:
-    """The lines that are added to it if plain names are Iceberg tables."""
+    """The further lines of this profile by which plain names are Iceberg tables."""
     [settings] = [block for block in yaml_blocks(PROFILES) if "spark.sql.defaultCatalog" in block]
     return dict(settings)

@@ -1,8 +1,8 @@
 """Record for each test which macros it executes and how long it takes.
 
 `--record FILE` writes it as JSON; `support/core.py` chooses the core set of tests from such files.
-A fixture with a wider scope than one test is recorded by itself: its time and its macros belong to
-every test that uses it, not to the one that happens to set it up.
+A fixture that several tests share is recorded separately. Its time and its macros belong to every
+test that uses it, not only to the test that happens to set it up.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Part:
 
 
 class Recorder:
-    """The running parts are a stack: a second and a macro count for the innermost part."""
+    """Records the running parts, which are a stack. Times and macros count for the innermost."""
 
     def __init__(self, file: Path, profile: str) -> None:
         self._file, self._profile = file, profile
@@ -79,7 +79,7 @@ class Recorder:
             self._record_steps(cursor, step_of)
 
     def _recording(self, call: Any) -> Any:
-        """Record a call of a macro; a run-operation is called by another class than a macro."""
+        """Record calls of macros. dbt calls a run-operation by another class than other macros."""
 
         def record_call(generator: Any, *args: Any, **kwargs: Any) -> Any:
             if self._stack and generator.macro.package_name in PACKAGES:
@@ -89,7 +89,7 @@ class Recorder:
         return record_call
 
     def _record_rendered(self, renderer: Any) -> None:
-        """Some tests render macros without dbt, and execute the rendered SQL on Spark."""
+        """Record the macros of tests that render them without dbt and run their SQL on Spark."""
         call = renderer.call
 
         def record_call(this: Any, name: str, *args: Any, **kwargs: Any) -> Any:
@@ -139,7 +139,7 @@ class Recorder:
         part.properties |= dict(report.user_properties)
 
     def pytest_runtest_teardown(self, item: Any) -> None:
-        """A fixture that was set up for an earlier test belongs to this test, too."""
+        """A fixture that was set up for an earlier test also belongs to this test."""
         for name, definitions in item._fixtureinfo.name2fixturedefs.items():
             definition = definitions[-1]
             if definition.scope != "function" and name in item.fixturenames:
@@ -164,7 +164,7 @@ class Recorder:
         self._since = now
 
     def pytest_runtest_logfinish(self) -> None:
-        """A run that is stopped has recorded its tests, except those of the last seconds."""
+        """Write the record every few seconds, so that an interrupted run keeps most of it."""
         if time.perf_counter() - self._written > SECONDS_BETWEEN_WRITES:
             self._write()
 

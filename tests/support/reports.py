@@ -21,13 +21,13 @@ def recorded() -> Report:
 
 
 def recorded_mv(of: str = "flights_delayed", **changes: Any) -> dict[str, Any]:
-    """One MV of it. A change to None removes an entry, as SQL leaves out nulls."""
+    """One MV of the recorded report. A change to None removes an entry: SQL leaves out nulls."""
     [found] = [mv for mv in recorded().mvs if mv["model"] == of]
     return {name: value for name, value in {**found, **changes}.items() if value is not None}
 
 
 def every_case() -> Report:
-    """The recorded MVs, and others that are hard to show."""
+    """The recorded MVs, and MVs that are hard to display."""
     cases = [*_hard_cases()]
     numbered = [{**mv, "model": f"{mv['model']}{number}"} for number, mv in enumerate(cases)]
     head = {**recorded().head, "project": HOSTILE, "target": HOSTILE}

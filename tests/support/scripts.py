@@ -1,4 +1,4 @@
-"""The SQL scripts (`begin … end`) that the materialization sends: several statements in one."""
+"""The SQL scripts (`begin … end`) of the materialization, which contain several statements."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def statements_of(sql: str) -> list[str]:
 
 
 def writes(statement: str) -> bool:
-    """True if a statement, or the one after `if … then`, writes a table."""
+    """True if a statement, or the statement after its `if … then`, writes a table."""
     words = _bare(statement).lower().split() or [""]
     if words[:2] == ["execute", "immediate"]:
         is_set = words[2].startswith("'set")
@@ -47,13 +47,16 @@ def writes(statement: str) -> bool:
 
 
 def leaves_something(sql: str) -> bool:
-    """True if it writes a table, or leaves a temporary view or a cached one in its session."""
+    """True if the SQL writes a table, or leaves a temporary or cached view in its session."""
     parts = [_bare(part) for part in statements_of(sql)]
     return any(_first_word(part) not in READS and not _reads_into(part) for part in parts)
 
 
 def writes_of(sql: str) -> list[str]:
-    """The parts of it that can be executed alone and write; all of it, if it has variables."""
+    """The writing statements of a script. If it has variables, the whole script.
+
+    A statement with variables cannot be executed alone.
+    """
     statements = statements_of(sql)
     if not any(map(writes, statements)):
         return []
@@ -63,10 +66,10 @@ def writes_of(sql: str) -> list[str]:
 
 
 def dying_after(sql: str, number: int) -> str | None:
-    """The script with its end after the `number`-th statement that writes; None if there is none.
+    """The script, changed so that it fails after the `number`-th statement that writes.
 
-    If the statement is in a block with a handler of errors, the script ends after that block.
-    Inside the block the handler would treat the end as an error of the statement.
+    None if it has fewer such statements. If the statement is in a block with an error handler, the
+    script fails after this block. Inside the block the handler would catch the failure.
     """
     seen, start, depth = 0, 0, 0
     text = _inside_of(_without_comment(sql))
@@ -81,7 +84,7 @@ def dying_after(sql: str, number: int) -> str | None:
 
 
 def _inside_of(script: str) -> str:
-    """The text after the `begin` of a script; each block in it ends with its line."""
+    """The text after the `begin` of a script, with a line break after each inner block."""
     return _END_OF_BLOCK.sub(r"\1\n", script.strip()[len("begin") :])
 
 
@@ -90,13 +93,13 @@ def _without_comment(sql: str) -> str:
 
 
 def _reads_into(statement: str) -> bool:
-    """True if it is `execute immediate … into`, a query whose result goes to a variable."""
+    """True for `execute immediate … into`, a query whose result goes to a variable."""
     words = statement.lower().split()
     return words[:2] == ["execute", "immediate"] and "into" in (*words[2:5], *words[-2:-1])
 
 
 def _bare(statement: str) -> str:
-    """The statement without the beginning of the block in which it is the first one."""
+    """The statement without the words that open its block, if it is the first one there."""
     opening = _OPENING.match(statement)
     return statement[opening.end() :] if opening else statement
 

@@ -1,4 +1,4 @@
-"""A lake on Spark's Thrift server, and the one connection by which tests look at it."""
+"""A lake on Spark's Thrift server, and the tests' own connection to it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ThriftLake(Lake):
             "user": USER,
             "poll_interval": 1,
             "connect_retries": 2,
-            # The server accepts a client's settings only under such names. So it ignores the
+            # The server only accepts a client's settings with this prefix. So it ignores the
             # `spark.sql.ansi.enabled: false` of dbt-spark, and models run in ANSI mode.
             "server_side_parameters": {
                 f"set:hiveconf:{name}": value for name, value in settings.items()
@@ -79,7 +79,7 @@ class ThriftLake(Lake):
         process.wait()
 
     def stop(self) -> None:
-        """End the server in order, so that something else can open the lake."""
+        """Stop the server cleanly, so that another process can open the lake."""
         self._disconnect()
         self.server.stop()
 
@@ -110,7 +110,7 @@ class ThriftLake(Lake):
 
 @contextlib.contextmanager
 def polled_soon() -> Iterator[None]:
-    """Most statements of a test end long before the second that dbt-spark would wait for each."""
+    """Poll the server more often. dbt-spark would wait a second for each short statement."""
     execute = PyhiveConnectionWrapper._execute_with_polling
 
     def execute_soon(self: Any, *arguments: Any) -> None:
@@ -118,7 +118,7 @@ def polled_soon() -> Iterator[None]:
         try:
             execute(self, *arguments)
         finally:
-            self.poll_interval = waited  # also before a lost statement is sent again
+            self.poll_interval = waited  # dbt-spark also waits so before it sends a statement again
 
     with patch.object(PyhiveConnectionWrapper, "_execute_with_polling", execute_soon):
         yield

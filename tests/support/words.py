@@ -4,8 +4,8 @@
     python -m support.words --all        print all hits, also the known ones
     python -m support.words --record     lower the numbers of the known hits
 
-`words.toml` has the words, and what to write instead. Code, names in backticks and headings, whose
-anchors stay, are not checked.
+`words.toml` lists the words and their replacements. Code, names in backticks and headings are not
+checked. A changed heading would break links to its anchor.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Hit:
 
 
 class Words:
-    """The private words: a regular expression for each, with what to write instead."""
+    """The private words: a regular expression and a replacement for each of them."""
 
     def __init__(self, words: dict[str, str]) -> None:
         self.instead = list(words.values())
@@ -71,12 +71,12 @@ def read_words() -> Words:
 
 
 def _gap(text: str) -> str:
-    """The lines of code, without the code: no word reaches across it."""
+    """The line breaks of code, without the code, so that no match reaches across it."""
     return "\0" + "\n" * text.count("\n")
 
 
 def _only(text: str, pattern: re.Pattern[str], keep: re.Pattern[str] | None = None) -> str:
-    """Leave gaps between the matches; and at those that `keep` does not match."""
+    """Keep the text that matches `pattern` and, if given, `keep`; replace the rest by gaps."""
     parts, end = [], 0
     for match in pattern.finditer(text):
         between = text[end : match.start()]
@@ -87,13 +87,13 @@ def _only(text: str, pattern: re.Pattern[str], keep: re.Pattern[str] | None = No
 
 
 def prose_of_page(text: str, headings: frozenset[str] = frozenset()) -> str:
-    """The text of a page, without code, headings, and links whose text is one of the `headings`."""
+    """The text of a page without code, headings and links to headings (`headings`)."""
     text = _LINK.sub(lambda link: _gap(link[0]) if link[1] in headings else link[0], text)
     return _CODE.sub(lambda code: _gap(code[0]), text)
 
 
 def prose_of_python(text: str, messages: bool = False) -> str:
-    """The comments and docstrings of a module; with `messages` also its texts of several words."""
+    """The comments and docstrings of a module; with `messages`, also strings of several words."""
     kept = re.compile(r'^#|^"{3}| \S+ ' if messages else r'^#|^"{3}')
     prose = _only(text, _PYTHON, kept)
     prose = re.sub(r"^(\s*)#", r"\1 ", prose, flags=re.MULTILINE)
@@ -101,7 +101,7 @@ def prose_of_python(text: str, messages: bool = False) -> str:
 
 
 def prose_of_macros(text: str) -> str:
-    """The comments of a file of macros, and the texts of several words in its Jinja."""
+    """The comments of a file of macros, and the strings of several words in its Jinja."""
     parts = _only(text, _JINJA)
     return _JINJA.sub(
         lambda tag: (
@@ -114,7 +114,7 @@ def prose_of_macros(text: str) -> str:
 
 
 def read_prose() -> Iterator[tuple[str, str]]:
-    """Each file that is checked, and its prose; `macros/` comes last."""
+    """The name and the prose of each checked file; `macros/` comes last."""
     pages = [path for pattern in PAGES for path in sorted(REPOSITORY.glob(pattern))]
     headings = frozenset(h for page in pages for h in _HEADING.findall(page.read_text()))
     for page in pages:
@@ -132,7 +132,7 @@ def _name(path: Path) -> str:
 
 
 def find_new(hits: list[Hit], known: dict[str, int]) -> list[Hit]:
-    """The hits of each file that has more of them than are known."""
+    """The hits of every file that has more hits than the known number."""
     found = Counter(hit.file for hit in hits)
     return [hit for hit in hits if found[hit.file] > known.get(hit.file, 0)]
 

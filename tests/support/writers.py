@@ -1,12 +1,12 @@
-"""Applications that write to a table of PostgreSQL continuously: threads with a connection each.
+"""Applications that continuously write to a PostgreSQL table; each is a thread with a connection.
 
 with Writers(dsn, ORDERS, count=6, per_second=120) as writers:
     ...                     # their transactions continue
 print(writers.committed)
 
 They insert, update, delete, and move rows to other keys, in transactions of one to many rows. Some
-transactions are rolled back, and parts of some to a savepoint. The seed determines what each writer
-tries; its success depends on the others.
+transactions are rolled back completely, others to a savepoint. The seed determines the statements
+of each writer. Their success depends on the other writers.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Table:
         )
 
     def fill(self, connection: psycopg.Connection[Any], rows: int, seed: str = "fill") -> None:
-        """Up to so many rows in one transaction."""
+        """Insert up to `rows` rows in one transaction."""
         rng = random.Random(seed)
         drawn = {self.draw_key(rng): None for _ in range(rows)}
         with (
@@ -88,7 +88,7 @@ class Table:
 
     @property
     def move(self) -> sql.Composed:
-        """To another free key, with all its values: the new key, the old one, the new."""
+        """Moves a row to an unused key. The parameters: the new key, the old key, the new key."""
         new = sql.SQL(", ").join(sql.SQL("{} = %s").format(sql.Identifier(k)) for k in self.key)
         return sql.SQL(
             "update {table} set {new} where {has_key}"
@@ -127,8 +127,8 @@ def draw_values(rng: random.Random) -> Values:
 class Writers:
     """Writers that run from the beginning of the `with` block to its end.
 
-    :param per_second: transactions of all of them together
-    :param settings: of the sessions: the last of them is for all further writers
+    :param per_second: transactions of all writers together
+    :param settings: the settings of each writer's session; further writers have the last ones
     """
 
     def __init__(
@@ -168,13 +168,13 @@ class Writers:
         self.stop()
 
     def stop(self) -> None:
-        """Raise the error that has ended a writer too early."""
+        """Stop all writers; raise the error of a writer that has ended too early."""
         self._done.set()
         deadline = time.monotonic() + STOP_SECONDS
         for thread in self._threads:
             while thread.is_alive() and time.monotonic() < deadline:
                 thread.join(1)
-                if thread.is_alive():  # it waits for a standby, perhaps, or for another writer
+                if thread.is_alive():  # it may wait for a standby or for another writer
                     self._cancel()
         if self.errors:
             raise self.errors[0]
@@ -190,7 +190,7 @@ class Writers:
             while not self._done.is_set():
                 try:
                     self._write_in_a_connection(rng, settings)
-                except (psycopg.OperationalError, psycopg.Rollback):  # it died in a rollback
+                except (psycopg.OperationalError, psycopg.Rollback):  # the connection died
                     if self._done.is_set():
                         return
                     self._note("connection lost")
@@ -222,7 +222,7 @@ class Writers:
                             if rng.random() < 0.5:
                                 raise psycopg.Rollback(savepoint)
                     self._change(connection, rng)
-                if rng.random() < 0.1:  # it stays open while others commit
+                if rng.random() < 0.1:  # keep the transaction open while others commit
                     time.sleep(rng.uniform(0.0, 0.4))
         except EXPECTED as error:
             self._note(type(error).__name__)

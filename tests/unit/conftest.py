@@ -1,4 +1,4 @@
-"""Unit tests call macros without Spark; they mirror the folders of `macros/`."""
+"""Unit tests call macros without Spark. Their folders are the same as those of `macros/`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the benchmarks make of what they measured, and their arguments; without Spark."""
+"""How the benchmarks evaluate their measurements, and which arguments they accept."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ RESULT = Result(
 
 
 def test_a_ratio_is_of_the_same_round_and_not_of_the_medians():
-    # Rounds: 3, 2 and 1 times as long; the medians would be 4 and 2.
+    # The rounds took 3, 2 and 1 times as long. The medians are 4 and 2 seconds.
     assert RESULT.ratio(acts.BACKFILLED, acts.CTAS) == Spread(2.0, 1.0, 3.0)
 
 
@@ -128,13 +128,13 @@ def test_of_iceberg_the_files_count_that_scans_have_planned():
     scan["metrics"].append(of_files)
     events = [
         started(plan("Union", children=[scan, other])),
-        started(scan),  # once more, with what a running statement has found out
+        started(scan),  # the plan is sent again with what was found out
         {
             "Event": "org.apache.spark.sql.execution.ui.SparkListenerDriverAccumUpdates",
             "executionId": 1,
             "accumUpdates": [[7, 2_000], [8, 30]],
         },
-        stage(1, 40),  # the footers only
+        stage(1, 40),  # only the footers are read
     ]
     assert bytes_read(events, "lineitem") == 2_000
 

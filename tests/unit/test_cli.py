@@ -1,4 +1,4 @@
-"""The command line without dbt: its loop, its tables, its metrics."""
+"""The command line without dbt: its loop, tables and metrics."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ ROW: dict[str, Any] = {
 
 
 class Stopless(StopSignals):
-    """Counts the pauses and takes no time for them."""
+    """Record the pauses without waiting."""
 
     def __init__(self) -> None:
         super().__init__()
         self.waited: list[float] = []
 
     def listen(self) -> None:
-        """No signal comes."""
+        """No signal arrives."""
 
     def wait(self, seconds: float) -> bool:
         self.waited.append(seconds)
@@ -62,7 +62,7 @@ class Stopless(StopSignals):
 
 
 def loop(*passes: ModelResult, **limits: Any) -> tuple[Ending, list[float], int]:
-    """How a loop ends whose runs have these results; its pauses; and the runs that it made."""
+    """Run the loop with these results. Return how it ends, its pauses, and the number of runs."""
     results: Iterator[ModelResult] = iter(passes)
     stop, runs = Stopless(), 0
 

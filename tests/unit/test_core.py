@@ -1,4 +1,4 @@
-"""How `make core` chooses tests, and how shards split them."""
+"""How `make core` selects tests, and how shards split them."""
 
 from __future__ import annotations
 

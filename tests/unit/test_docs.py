@@ -1,4 +1,4 @@
-"""Readers can follow every link, and find every page and section in the list of contents."""
+"""Every link works, and the list of contents has every page and section."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def name_of(page: Path) -> str:
 
 
 def prose(page: Path) -> str:
-    """A page without its blocks of code, whose lines may look like headings and links."""
+    """The text of a page without code blocks, whose lines may look like headings and links."""
     return re.sub(r"^ *```.*?^ *```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
 
 
@@ -32,12 +32,12 @@ def headings(page: Path) -> list[str]:
 
 
 def anchor(heading: str) -> str:
-    """As GitHub makes it of a heading."""
+    """The anchor that GitHub makes for a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def links(page: Path) -> list[str]:
-    """The targets of its links, in the order of the page; those in code are none."""
+    """The targets of the links on a page, in order. Links inside code do not count."""
     text = re.sub(r"`[^`\n]*`", "`", prose(page))
     return re.findall(r"\]\(([^)\s]+)\)", text)
 
@@ -85,7 +85,7 @@ def test_the_site_has_every_page() -> None:
     nav = re.findall(r"^ +- (?:\w+: )?(\S+\.md)$", text, re.MULTILINE)
     assert len(nav) == len(set(nav))
 
-    # The hooks make these of files that are not in docs/, or have another name there.
+    # The hooks create these pages from files that are outside docs/ or have another name there.
     made = {"index.md", "contents.md", "example_project.md", "CONTRIBUTING.md", "CHANGELOG.md"}
     written = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")} - {"README.md"}
     assert set(nav) == written | made

@@ -1,4 +1,4 @@
-"""What the exactness tests take out of the macros is in them: else nothing would be missed."""
+"""The exactness tests remove texts from the macros. Each of these texts must exist there."""
 
 from __future__ import annotations
 

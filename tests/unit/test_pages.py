@@ -1,4 +1,4 @@
-"""What the pages of docs/ show is what there is: messages, commands, files and statements."""
+"""The pages of docs/ only show messages, commands, files and statements that exist."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from support.pages import DOCS, Block, blocks
 from support.project import REPOSITORY
 
 PAGES = [REPOSITORY / "README.md", *sorted(DOCS.glob("*.md"))]
-# Other programs that a page may ask its reader to run; `test_readme.py` looks at their arguments.
+# Other programs that a page may ask its reader to run. `test_readme.py` checks their arguments.
 PROGRAMS = {"cp", "export", "git", "make", "mkdir", "mv", "pip", "python", "python3.11"}
 
 

@@ -1,9 +1,9 @@
-"""The barrier protocol, as the model in `exactness/protocol.py` has it: exact in every history.
+"""The model of the barrier protocol in `exactness/protocol.py` is exact in every history.
 
-Each protection is needed: without it some history is wrong.
+Each protection is needed: without the protection, some history is wrong.
 
-DBT_BACKFILL_MODEL_HISTORIES=20000   how many random histories (100; where a protection is
-                                     taken out at most 1000)
+DBT_BACKFILL_MODEL_HISTORIES=20000   how many random histories (100; at most 1000 if a
+                                     protection is removed)
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ UNTIL_MISSED = max(HISTORIES, 1000)
 
 @dataclass(frozen=True)
 class Without:
-    """A protection that is taken out, and where it is missed."""
+    """A protection that is removed, and the histories that need it."""
 
     protection: str
     file_format: str = "delta"
     odds: Sequence[Odds] | None = PLAIN
-    """None: by two runs that take turns wherever they can."""
+    """None: two runs that switch at every possible point."""
 
     def histories(self) -> Iterator[History]:
         if self.odds is None:

@@ -1,4 +1,4 @@
-"""What a newcomer copies from the README and docs/profiles.md is whole, and run elsewhere too."""
+"""What a newcomer copies from the README and docs/profiles.md is complete, and tests run it too."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from support.readme import LAKE, README, iceberg_settings, session_output
 
 @pytest.fixture(scope="module")
 def example() -> dict[str, Any]:
-    """The settings of the example project's sessions, with the README's paths."""
+    """The session settings of the example project, with the README's paths."""
     text = (REPOSITORY / "example_project" / "profiles.yml").read_text()
     text = text.replace("{{ env_var('NYC_FLIGHTS_LAKE', '.lake') }}", LAKE)
     settings = yaml.safe_load(text)["nyc_flights"]["outputs"]["session-iceberg"]
@@ -33,17 +33,17 @@ def test_the_session_is_a_profile_of_dbt_spark() -> None:
     credentials = SparkCredentials.from_dict(output)
 
     assert credentials.schema == "nyc"
-    # A number or boolean of YAML would reach Spark in Python's spelling.
+    # If YAML had a number or boolean here, Spark would get Python's spelling of it.
     given = {**output["server_side_parameters"], **iceberg_settings()}
     assert {type(value) for value in given.values()} == {str}
 
 
 def test_the_example_project_runs_in_the_same_session(example: dict[str, Any]) -> None:
     session = {**session_output()["server_side_parameters"], **iceberg_settings()}
-    # The example fetches its jars at the first start, and leaves cores to what else a machine does.
+    # The example downloads its jars at the first start, and leaves some cores free.
     del session["spark.driver.extraClassPath"], session["spark.master"]
     del example["spark.jars.packages"], example["spark.master"]
-    # Its table is small for good.
+    # The example always has a small table.
     del example["spark.sql.codegen.wholeStage"]
 
     assert example == session
@@ -70,7 +70,7 @@ def test_the_constraints_keep_dbt_where_it_is_tested() -> None:
 
 
 def test_the_options_are_those_of_the_macros(macros: Macros) -> None:
-    """Their names, their defaults, and what a choice may be."""
+    """The README has the same options, defaults and choices as the macros."""
     rows = re.findall(r"^\| `(\w+)` \| (.+?) \| (.+?) \| .+ \|$", README.read_text(), re.MULTILINE)
     written = {name: (kind, default) for name, kind, default in rows}
     options = macros.call("get_options")

@@ -1,4 +1,4 @@
-"""The page of `dbt-backfill report`, without a browser; test_report_in_browser.py has one."""
+"""The page of `dbt-backfill report` without a browser. test_report_in_browser.py uses a browser."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HEAD = {"project": "nyc", "target": "dev", "read_at": "2026-01-01T00:00:00+00:00
 
 
 class Page(HTMLParser):
-    """The tags of a page, and its text by the id of the section or heading around it."""
+    """The tags of a page, and its texts by the id of the surrounding section or heading."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ def everything() -> str:
     return report.render(every_case())
 
 
-# -- what it asks the network for ---------------------------------------------------------------
+# -- what the page asks the network for ---------------------------------------------------------
 
 
 def test_it_names_no_other_place(everything: str) -> None:
@@ -72,7 +72,7 @@ def test_each_link_leads_to_something_and_no_id_stands_twice(everything: str) ->
     assert {link[1:] for link in page.values("href") if link != "data:,"} | set(named) <= set(ids)
 
 
-# -- what it says -------------------------------------------------------------------------------
+# -- what the page says -------------------------------------------------------------------------
 
 
 def test_a_project_without_mvs_has_a_page(everything: str) -> None:
@@ -199,7 +199,7 @@ COLOR_BLINDNESS = {
 
 
 def colors(mode: str) -> dict[str, Rgb]:
-    """The variables of the page in one mode, as linear RGB."""
+    """The color variables of the page in one mode, as linear RGB."""
     blocks = re.findall(r":root \{(.*?)\}", CSS, re.DOTALL)
     found = re.findall(r"--([\w-]+): #(\w{6});", blocks[["light", "dark"].index(mode)])
     return {
@@ -217,13 +217,13 @@ def luminance(color: Rgb) -> float:
 
 
 def contrast(one: Rgb, other: Rgb) -> float:
-    """As WCAG 2 defines it."""
+    """The contrast ratio that WCAG 2 defines."""
     low, high = sorted((luminance(one), luminance(other)))
     return (high + 0.05) / (low + 0.05)
 
 
 def difference(one: Rgb, other: Rgb) -> float:
-    """CIE 1976: 2 is just seen, 20 are two colours."""
+    """The CIE 1976 difference: 2 is hardly visible, and 20 means two different colors."""
     return sum((a - b) ** 2 for a, b in zip(_lab(one), _lab(other), strict=True)) ** 0.5
 
 
@@ -265,7 +265,7 @@ def test_colours_of_one_plot_differ_for_the_colour_blind(mode: str, kind: str) -
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The operation returns what was recorded; returns what it was asked for."""
+    """Stub the operation: it returns the recorded lines. Return the list of its calls."""
     asked: list[Any] = []
 
     def operation(project: DbtProject, name: str, **arguments: Any) -> None:

@@ -101,7 +101,7 @@ def test_the_accessibility_checker_finds_nothing(
     browser: Browser, pages: dict[str, Path], name: str, width: int, scheme: Any
 ) -> None:
     page = opened(browser, pages[name], width, color_scheme=scheme, bypass_csp=True)
-    if name == "recorded":  # it looks at each cell of the tables
+    if name == "recorded":  # axe checks each cell of the tables
         page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
     found = Axe().run(page)
     page.close()
@@ -132,10 +132,11 @@ def test_a_screen_reader_has_landmarks_headings_and_a_name_for_each_plot_and_tab
     images = named("image")
     assert len(images) > 4 * len(shown)
     assert all(" of flights_" in name and name.endswith(".") for name in images)
-    # The overview is a table although a phone sees it as a list.
+    # The overview is a table, although a phone shows it as a list.
     assert "Overview" in named("table")
     assert {"Model", "Backfilled", "Rows read", "Lag"} <= set(named("columnheader"))
-    # Nothing of a plot is read on its own: it is in its name, and in the table.
+    # A screen reader does not read the parts of a plot. The plot's name and the table have the
+    # content.
     assert not [n for n in tree if n.get("role", {}).get("value", "").startswith("graphics")]
 
 

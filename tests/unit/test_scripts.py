@@ -1,4 +1,4 @@
-"""Which statements of a script write a table: faults strike after these."""
+"""Which statements of a script write a table: the tests inject faults after these statements."""
 
 from __future__ import annotations
 

@@ -14,10 +14,10 @@ from dbt.adapters.spark_backfill.impl import SparkBackfillAdapter
 from dbt.include import spark_backfill
 
 # dbt treats macros as internal if a plugin's `project_name` is the name of their project. Internal
-# macros cannot be called as `dbt_backfill.x()`, and the macros of an installed package can only be
-# called in this way. The bundled dbt_project.yml is named `dbt_backfill`. As long as this
-# name differs from it, dbt treats the bundled macros as an installed package, and one copy of them
-# works in both modes. dbt documents neither of these rules: `test_install_modes.py` tests them.
+# macros cannot be called as `dbt_backfill.x()`, but the macros of an installed package can only be
+# called in this way. The bundled dbt_project.yml is named `dbt_backfill`. As long as this name
+# differs from it, dbt treats the bundled macros as an installed package, and one copy of them works
+# in both modes. dbt documents neither of these rules: `test_install_modes.py` tests them.
 PROJECT_NAME = "dbt_spark_backfill_internal"
 
 Plugin = AdapterPlugin(

@@ -93,7 +93,7 @@ class SparkBackfillConnectionManager(SparkConnectionManager):
         self._turns.take(self.get_thread_identifier())
 
     def release(self) -> None:
-        """Do as dbt at the end of a model, however it ended."""
+        """Do as dbt at the end of a model, even after an error, and end its turn."""
         self.stop.forget(self.get_thread_identifier())
         self._turns.leave(self.get_thread_identifier())
         super().release()
@@ -125,8 +125,8 @@ class SparkBackfillConnectionManager(SparkConnectionManager):
     def exception_handler(self, sql: str) -> Iterator[None]:
         """Turn any error of a statement into a `SparkStatementError`.
 
-        dbt also runs the macro of a `run-operation` in here, whose own errors are not errors of a
-        statement.
+        dbt also runs the macro of a `run-operation` in here. The errors of that macro itself are
+        not errors of a statement.
         """
         try:
             yield
@@ -150,8 +150,8 @@ class SparkBackfillConnectionManager(SparkConnectionManager):
         `exception_handler`; the user would see "Unhandled error" and a Java stack.
 
         If a statement of a barrier loses a conflict, against maintenance or another run, it is sent
-        again, because it is harmless when it runs twice. If another run has won, the
-        statement's fence then says so.
+        again, because running it twice is harmless. If another run has committed the barrier, the
+        statement's fence reports that.
         """
         step = get_step(sql)
         for wait in (*CONFLICT_WAITS, None):

@@ -32,7 +32,8 @@ CONFLICT = re.compile(
     r"|[Mm]issing (?:data files|required files to delete)|Commit conflict"
     r"|has been updated by another process"
 )
-"""The errors of Delta and Iceberg if another commit came between; nothing was written then."""
+"""The errors of Delta and Iceberg if another commit came first. The statement has written
+nothing."""
 
 
 class SparkStatementError(DbtDatabaseError):
@@ -71,13 +72,13 @@ def get_step(sql: str) -> str | None:
 
 
 def is_conflict(error: BaseException) -> bool:
-    """True if a statement failed because another commit came between."""
+    """True if a statement failed because another commit came first."""
     text = get_error_text(error.__cause__) if error.__cause__ else str(error)
     return CONFLICT.search(text) is not None
 
 
 def is_analysis_error(error: BaseException, text: str) -> bool:
-    """True if Spark refused the statement's text, and did not fail while it ran it."""
+    """True if Spark refused the statement's text, and so never executed the statement."""
     cause = error.__cause__
     names = " ".join(type(e).__name__ for e in (error, cause) if e is not None)
     return bool(ANALYSIS_ERROR.search(f"{names} {text[:1000]}"))

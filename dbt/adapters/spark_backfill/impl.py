@@ -30,8 +30,8 @@ class SparkBackfillAdapter(SparkAdapter):
     def get_adapter_run_info(cls, config: RelationConfig) -> AdapterTrackingRelationInfo:
         """Return the adapter's name for dbt's usage statistics.
 
-        dbt derives the module's name from the class's, finds no `dbt.adapters.sparkbackfill`, and
-        fails the model after it has run.
+        dbt's own method derives the module's name from the class's name. It would find no
+        `dbt.adapters.sparkbackfill`, and fail the model after its run.
         """
         return replace(
             SparkAdapter.get_adapter_run_info(config),
@@ -62,13 +62,13 @@ class SparkBackfillAdapter(SparkAdapter):
     def set_line_if_stopped(self, line: str) -> None:
         """Remember how far the model of this thread is, for the message if dbt is stopped.
 
-        :param line: it names the model
+        :param line: a line that contains the model's name
         """
         self.connections.set_line_if_stopped(line)
 
     @available
     def take_turn(self) -> None:
-        """Wait until no other model that takes turns runs a barrier; first come, first served."""
+        """Wait until no other model with `take_turns` runs a barrier; first come, first served."""
         self.connections.take_turn()
 
     @available

@@ -14,10 +14,10 @@ GOES_ON = "Nothing is lost; run again to go on"
 
 @dataclass
 class Stop:
-    """Remembers if dbt was asked to stop, and how far each running model is.
+    """Remembers whether dbt was asked to stop, and the progress of each running model.
 
-    A session cannot end a statement early, and dbt waits for a thread to come to the end of
-    its model. So a model is stopped between two statements, each of which may be a run's last.
+    A session cannot end a statement early, and dbt waits until each thread ends its model. So a
+    model is stopped between two statements. A run may end safely after any statement.
     """
 
     say: Callable[[str], None]
@@ -25,7 +25,7 @@ class Stop:
     _places: dict[Hashable, str] = field(default_factory=dict)
 
     def set(self) -> None:
-        """No statement of a barrier begins any more."""
+        """Let no further statement of a barrier begin."""
         if not self.is_set and self._places:
             self.say("No further statement of a barrier begins; Ctrl-C again ends dbt at once")
         self.is_set = True
@@ -35,13 +35,14 @@ class Stop:
         self._places[thread] = place
 
     def forget(self, thread: Hashable) -> None:
-        """The thread's model has ended."""
+        """Forget the thread's model, because it has ended."""
         self._places.pop(thread, None)
 
     def get_text(self, thread: Hashable, step: str, begun: bool) -> str:
-        """The error of a statement that did not begin, or was interrupted, with the progress once.
+        """The error of a statement that did not begin, or was interrupted. The first call of a
+        thread also prints the progress.
 
-        dbt shows no errors of models that it has stopped.
+        dbt does not show the errors of models that it has stopped.
         """
         if (place := self._places.pop(thread, None)) is not None:
             self.say(f"{place}. {GOES_ON}")

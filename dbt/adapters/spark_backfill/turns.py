@@ -27,12 +27,12 @@ class Turnstile:
             self._changed.wait_for(lambda: self._is_open or self._queue[0] == who)
 
     def leave(self, who: Hashable) -> None:
-        """`who` does not come again: the next one gets the turn."""
+        """End the turns of `who`: the next one in the queue gets the turn."""
         with self._changed:
             self._remove(who)
 
     def open(self) -> None:
-        """Nobody waits any more."""
+        """Let all through: nobody has to wait any more."""
         with self._changed:
             self._is_open = True
             self._changed.notify_all()

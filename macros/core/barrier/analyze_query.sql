@@ -1,22 +1,21 @@
 {#-
-    Return what a run knows of the model's query from Spark, once for all of its barriers; here, that it knows nothing yet: {
-      'explained': true once the query was explained; until then all that a run knows is what the last plan says,
+    Return an analysis: what a run knows from Spark about the model's query, for all of its barriers. In this one it knows nothing yet. {
+      'explained': true once Spark has explained the query; until then a run knows only what the last plan says,
       'key': a list of {'name', 'upstream', 'type'},
       'columns': the columns of the query, as text,
-      'used_settings': the settings on which the query depends, see find_used_settings, the MV's table, or what the
-        query reads, see analyze_time_zone,
-      'moments': the names of the upstream's columns of the type `timestamp` that it reads; none once analyze_time_zone has looked at them,
-      'drops_rows': whether it may return none for a row, as far as the run knows,
-      'read_columns': those of the upstream that it reads, see find_read_columns; none for any,
-      'lacks_columns': whether the upstream may lack one of them at 'version',
-      'version': of the upstream, for which the query was explained; none for no certain one,
-      'upstream_columns': the names of the upstream's columns at it; none where they are not known, or need not be,
-      'feed_columns': see get_feed_columns; none until they are known, or where the upstream's own feed is followed,
+      'used_settings': the settings that affect the query (see find_used_settings), the MV's table, or what the query reads (see analyze_time_zone),
+      'moments': the names of the upstream's columns of the type `timestamp` that the query reads; none after analyze_time_zone,
+      'drops_rows': false if the query certainly returns a row for each row of the upstream,
+      'read_columns': the upstream's columns that the query reads, see find_read_columns; none if it may read any,
+      'lacks_columns': true if the upstream at 'version' may lack a column that the query reads,
+      'version': the version of the upstream for which the query was explained; none if that is not certain,
+      'upstream_columns': the names of the upstream's columns at 'version'; none if they are not known, or not needed,
+      'feed_columns': see get_feed_columns; none until they are known, and none if the upstream's own feed is read,
       'key_order_checked': see check_key_order,
-      'copy_id': of the copy of the upstream that exists, see before_choice; none until it was looked for
+      'copy_id': the id of the existing copy of the upstream, see before_choice; none until the run has looked for one
     }
 
-    Each macro that finds out more returns another such dict.
+    A macro that finds out more returns a new dict of this form.
 -#}
 {% macro new_analysis() %}
     {{ return({
@@ -27,13 +26,13 @@
 
 
 {#-
-    Analyze the model's query, and refuse one that cannot be followed, also because a change table has not the upstream's columns. That is
-    done once in a run, and once more if the feed does not list all changes.
+    Analyze the model's query. Refuse a query from which no MV can be made, and a change table that lacks columns of the upstream. A run does
+    this once, and once more if the feed does not list all changes.
 
     Arguments:
-      version: of the upstream, that is to be read; none if it is not known yet. The table may have got columns since that version, so
-        the query is explained over the version.
-      `anew` (boolean): true if what was found at another version may be wrong by now.
+      version: the version of the upstream that is to be read; none if it is not known yet. The query is explained over that version, because
+        columns may have been added to the table since.
+      `anew` (boolean): true if an analysis of another version may be wrong by now.
 -#}
 {% macro analyze_query(backfill, analysis, version=none, anew=false) %}
     {%- set is_old = anew and analysis.version != version -%}
@@ -78,13 +77,13 @@
     The upstream's column is taken from the topmost projection of the optimized plan, which has an unchanged column as
     `column#1 AS __bf_key_1#2`; its name from the relation, as the query may write that in another case.
 
-    Raises: a column of unique_key is an expression, another column than upstream_key says, or of a type of which no positions can be made.
+    Raises: a column of unique_key is an expression, or is another column than upstream_key says, or has a type that cannot be a position.
 -#}
 {% macro key_lineage(explained, unique_key, upstream_key) %}
     {%- set plan, attributes, keys = explained.optimized | join('\n'), dbt_backfill.get_attributes(explained.optimized[-1]), [] -%}
     {#-
-        Spark compares positions and renders them as text. Left out on purpose: float and double (NaN and statistics of files disagree),
-        strings with a collation (equal keys with unequal hashes), and everything that has no order.
+        Types that Spark can compare and render as text. Left out on purpose: float and double (NaN and statistics of files disagree), strings
+        with a collation (equal keys have unequal hashes), and every type that has no order.
     -#}
     {%- set ordered = ['tinyint', 'smallint', 'int', 'bigint', 'string', 'date', 'timestamp', 'timestamp_ntz', 'boolean', 'binary'] -%}
     {%- for column in unique_key -%}
@@ -94,10 +93,10 @@
         {%- set name, sign, id = expression.rpartition('#') -%}
         {%- set type, upstream = explained.key_types[loop.index0], attributes.get(id.rstrip('L'), '') -%}
         {%- if not upstream or upstream | lower != name | lower -%}
-            {#- Spark pads a char(n) as it reads it: an expression, of which it pushes nothing to files. -#}
+            {#- Spark pads a char(n) when it reads it. That is an expression, and Spark pushes no filter on it down to files. -#}
             {%- if 'readSidePadding(' in expression or 'readSidePadding(' in plan and ') AS ' ~ expression in plan -%}
                 {%- do dbt_backfill.refuse(
-                    "'" ~ column ~ "' of unique_key has the type char(n), of which no positions can be made",
+                    "'" ~ column ~ "' of unique_key has the type char(n), which cannot be a position",
                     'Give the upstream a key of the type string or varchar(n)'
                 ) -%}
             {%- endif -%}
@@ -107,8 +106,8 @@
             ) -%}
         {%- elif upstream_key and upstream_key[loop.index0] | lower != upstream | lower -%}
             {%- do dbt_backfill.refuse(
-                "upstream_key says that '" ~ column ~ "' carries '" ~ upstream_key[loop.index0] ~ "', and the query takes it from '" ~ upstream ~ "'",
-                'Correct upstream_key, or leave it out'
+                "upstream_key says that '" ~ column ~ "' carries '" ~ upstream_key[loop.index0] ~ "', but the query takes it from '" ~ upstream ~ "'",
+                'Correct or remove upstream_key'
             ) -%}
         {%- elif upstream in keys | map(attribute='upstream') -%}
             {%- do dbt_backfill.refuse(
@@ -116,7 +115,7 @@
             ) -%}
         {%- elif type not in ordered and not type.startswith('decimal(') -%}
             {%- do dbt_backfill.refuse(
-                "'" ~ column ~ "' of unique_key has the type " ~ type ~ ', of which no positions can be made',
+                "'" ~ column ~ "' of unique_key has the type " ~ type ~ ', which cannot be a position',
                 'Use a key of integers, strings (without a collation), dates, timestamps, decimals, booleans or binary'
             ) -%}
         {%- endif -%}
@@ -127,9 +126,9 @@
 
 
 {#-
-    Return what a query reads of the upstream: {
-      'columns': a list of {'name', 'type'}; none where these are all of them, or where it cannot be known,
-      'lacks': true if the upstream, at the version whose columns were asked for, may lack one that the query reads of it today
+    Return which columns of the upstream a query reads: {
+      'columns': a list of {'name', 'type'}; none if the query reads all columns, or if that cannot be known,
+      'lacks': true if the upstream, at the explained version, may lack a column that the query reads today
     }
 -#}
 {% macro find_read_columns(explained) %}
@@ -144,9 +143,9 @@
 
 
 {#-
-    Add the session's time zone to the settings, if what the query reads depends on it: it reads columns of the type `timestamp`, and a
-    table is partitioned by one. The tables are asked before anything is read, after a gap, and for another query; else the last plan says
-    it: only who replaces the upstream partitions it otherwise.
+    Add the session's time zone to the used settings if the query's input depends on it: the query reads columns of the type `timestamp`, and
+    the upstream or its change table is partitioned by one. The tables are checked before anything is read, after a gap, and when the query
+    has changed. Otherwise the last plan has the answer, because only a replaced upstream has other partitions.
 -#}
 {% macro analyze_time_zone(backfill, state, observed, analysis, anew) %}
     {%- set zone, names = 'spark.sql.session.timeZone', analysis.moments -%}
@@ -163,10 +162,11 @@
 
 
 {#-
-    Refuse a key that a table orders otherwise than Spark, so that it skips files with keys of a range. Return `analysis`, which records
-    that this was checked.
+    Refuse a key if a table orders it differently than Spark does: the table would skip files that have keys of a range. Return `analysis`,
+    which records that this was checked.
 
-    The tables are asked at the first barrier, before a rebuild and after a gap, once in a run: no column changes its order without one.
+    The tables are checked at the first barrier, before a rebuild and after a gap, at most once in a run. The order of a column cannot change
+    without a gap.
 -#}
 {% macro check_key_order(backfill, analysis) %}
     {%- set texts = analysis.key | selectattr('type', 'equalto', 'string') | map(attribute='upstream') | list -%}
@@ -179,40 +179,39 @@
 
 
 {#-
-    Refuse a version over which the query does not run. Iceberg reads a snapshot with the columns that the table had when it was
+    Refuse a version on which the query does not run. Iceberg reads a snapshot with the columns that the table had when the snapshot was
     written, and an ALTER makes no snapshot.
 -#}
 {% macro check_query_at(backfill, observed, analysis, version) %}
     {%- if not observed.get('altered') -%} {{ return(none) }} {%- endif -%}
     {%- set scan = 'select * from ' ~ dbt_backfill.ask(backfill.upstream, 'upstream_read')(backfill.upstream, version) -%}
     {%- set found = dbt_backfill.explain_comparably(backfill, backfill.query, scan=scan) -%}
-    {#- With an alias of the name of a column that it lacks a query would run, and mean another thing. -#}
+    {#- If the version lacks a column and the query has an alias of that name, the query would run but mean something else. -#}
     {%- set lacks = analysis.lacks_columns and analysis.version == version -%}
     {%- if found is not none and found.columns == analysis.columns and not lacks -%} {{ return(none) }} {%- endif -%}
     {%- set upstream = backfill.upstream.relation.render() -%}
     {%- if observed.get('version', version) != version -%}
         {%- do dbt_backfill.refuse(
             'version ' ~ version ~ ' of ' ~ upstream ~ ', which is pinned, does not have the columns that the query reads',
-            "Let the backfill come to its end first, or set another backfill_mode than 'snapshot'"
+            "Let the backfill finish first, or set another backfill_mode than 'snapshot'"
         ) -%}
     {%- endif -%}
     {%- do dbt_backfill.refuse(
-        'the columns of ' ~ upstream ~ ' were changed, and its snapshot ' ~ version ~ ' does not have those that the query reads',
-        'Write to it, so that it has a snapshot with its columns of today; an INSERT of no rows will do'
+        'the columns of ' ~ upstream ~ ' were changed, and its snapshot ' ~ version ~ ' lacks columns that the query reads',
+        'Write to that table, so that it gets a snapshot with its current columns; an INSERT of no rows is enough'
     ) -%}
 {% endmacro %}
 
 
 {#-
-    Return how the model differs from what the last plan was made for: {
-      'rebuild': why the MV has to be rebuilt, if `on_query_change` is `rebuild`; none if not,
-      'columns': how the columns of its query differ, see find_other_columns, if `on_schema_change` lets the MV get these; none if not
+    Return how the model differs from the last plan: {
+      'rebuild': why the MV is to be rebuilt; none if it is not,
+      'columns': how the columns of the query differ, if `on_schema_change` lets the MV get these columns, see find_other_columns; else none
     }
 
-    Any other change is refused: rows that were merged before and after it would come from different queries.
+    Refuse any other change: rows that were merged before and after the change would come from different queries.
 
-    dbt's `on_configuration_change` is not used for this: its default is `apply`, also if the user set nothing, and that would rebuild
-    silently.
+    dbt's `on_configuration_change` is not used for this: its default is `apply`, which would rebuild the MV silently if the user set nothing.
 
     Arguments:
       analysis (dict): see new_analysis; a query that was not explained is compared by its text and options only.
@@ -228,7 +227,7 @@
     {%- if found.columns or not reason -%} {{ return({'rebuild': none, 'columns': found.columns}) }} {%- endif -%}
     {%- set refuses_all = options.on_query_change == 'fail' -%}
     {%- if refuses_all or options.on_schema_change == 'fail' -%}
-        {#- First refuse what is wrong with today's query: nobody should rebuild the MV for a query that is refused then. -#}
+        {#- If today's query is wrong, refuse it first. Otherwise a user might rebuild the MV for a query that is then refused. -#}
         {%- if not analysis.explained -%}
             {%- do dbt_backfill.observe_upstream(backfill, state, none) -%}
             {%- set analysis = dbt_backfill.analyze_query(backfill, analysis) -%}
@@ -252,8 +251,8 @@
 
 
 {#-
-    Return how the model differs from the one of a plan, `last`; none if it means the same. The number of vnodes and the order of the
-    backfill do not change the rows: the MV keeps those that it has, see report_kept_shape.
+    Return how the model differs from the model of a plan, `last`; none if both mean the same. The number of vnodes and the order of the
+    backfill do not count, because they do not change the rows: the MV keeps its own, see report_kept_shape.
 -#}
 {% macro find_difference(backfill, settings, analysis, last) %}
     {%- set changed, options = dbt_backfill.find_changed_setting(last, settings), backfill.options -%}
@@ -286,9 +285,9 @@
 
 
 {#-
-    True if a plan's query is the model's, written with other comments or white space. The hash is stored, and an earlier version made it
-    otherwise; so the words are compared too. A keyword in letters of another case, or common table expressions in another order, make it
-    another query: a name may be a value (`to_json(struct(Id))`), and what a name means may depend on the order.
+    True if a plan's query is the same as the model's, apart from comments and white space. An earlier version of this package computed the
+    stored hash in another way, so the words are compared too. Letters in another case make it another query, because a name may become a
+    value (`to_json(struct(Id))`). So do common table expressions in another order, because the meaning of a name may depend on the order.
 -#}
 {% macro is_same_query(backfill, plan) %}
     {{ return(plan.query_hash == backfill.query_hash or dbt_backfill.get_words(plan.query) == dbt_backfill.get_words(backfill.query)) }}
@@ -296,12 +295,12 @@
 
 
 {#-
-    Return how Spark reads a query over the upstream, to be compared: {'columns': their names and types, 'plan': its optimized plan with the
-    ids of expressions in the order in which they appear}; none if it does not run.
+    Return how Spark reads a query over the upstream, in a form that can be compared: {'columns': their names and types, 'plan': the optimized
+    plan, in which the ids of expressions are numbered in the order of appearance}; none if the query does not run.
 
     Arguments:
-      columns (list or none): those of its columns that are compared, none for all of them.
-      scan (string or none): what it reads instead of the upstream of today.
+      columns (list or none): the columns of the query that are compared; none for all of them.
+      scan (string or none): a select that the query reads instead of today's upstream.
 -#}
 {% macro explain_comparably(backfill, query, columns=none, scan=none) %}
     {%- set upstream, selected = backfill.upstream.relation, dbt_backfill.identifiers(columns) if columns else '*' -%}
@@ -309,7 +308,7 @@
     {%- set plan = dbt_backfill.run_explain('compare the query', 'select ' ~ selected ~ ' from (\n' ~ read ~ '\n)') -%}
     {%- if dbt_backfill.find_plan_error(plan) -%} {{ return(none) }} {%- endif -%}
     {%- set parts, ids = [], {} -%}
-    {#- Each second part is an id. -#}
+    {#- Every second part is an id. -#}
     {%- for part in modules.re.split('#(\\d+)', dbt_backfill.plan_section(plan, 'Optimized') | join('\n')) -%}
         {%- do parts.append('#' ~ ids.setdefault(part, ids | length) if loop.index0 % 2 else part) -%}
     {%- endfor -%}

@@ -1,41 +1,42 @@
 {#-
-    One barrier from top to bottom. `tests/exactness/protocol.py` is the same as a model, with all kinds, and tested by random histories.
+    One barrier from top to bottom. `tests/exactness/protocol.py` models the same protocol, with all kinds of barriers; random histories test it.
 
-      observe   the state, which the run has read once and then takes from each commit, and the upstream: its newest version, and what
-                its feed lists since the committed one (observe_state, in observe.sql, and observe_upstream)
-      plan      choose_plan chooses a kind and a range. One script stages the changed keys up to the position, checks the keys that are
-                read again, and stores the plan in the progress table, for the epoch after the committed one (plan_barrier). Until then
-                neither the MV nor its state was written, so whatever is refused is refused before. A plan that an earlier run left is
-                executed, word for word, or given up (adopt_plan, in recover.sql). One that another run stores in the meantime is
-                executed as it is: its version was readable a moment ago. Two runs never execute two plans of one epoch
-      steps     the statements that write the MV (run_steps, get_steps): as a rule a MERGE of the changes and one of the range, or one of
-                both if they are small. After the first the MV is Q(S' where pk <= P), after the second Q(S' where pk <= P'). The other
-                way round it would be a mixture of two versions. Each has the fence as a condition of its source, which reads the
-                progress table and fails unless the plan is still the one to execute (get_fence says why that is enough)
-      commit    one statement on the progress table, guarded by the epoch and by the plan, so that it does nothing if it is sent twice or
-                comes late (commit_barrier). It is last: it ends the plan, after which every late statement fails at its fence
+      observe   the state (the run reads it once, and each commit returns the next one) and the upstream: its newest version, and what its
+                feed lists since the committed version (observe_state, in observe.sql, and observe_upstream)
+      plan      choose_plan chooses a kind and a range. One script stages the changed keys up to the position, checks the keys that the plan
+                reads, and stores the plan in the progress table, for the epoch after the committed one (plan_barrier). A refusal comes before
+                anything is written to the MV or its state. If an earlier run left a plan, that plan is executed word for word, or given up
+                (adopt_plan, in recover.sql). If another run stores a plan in the meantime, this run executes that plan: its version was
+                readable a moment ago. Two runs never execute different plans of one epoch
+      steps     the statements that write the MV (run_steps, get_steps): as a rule a MERGE of the changes and then a MERGE of the range, or a
+                single MERGE if both are small. After the first MERGE the MV is Q(S' where pk <= P), after the second Q(S' where pk <= P'). In
+                the opposite order the MV would be a mixture of two versions. The source of each statement has the fence as a condition. The
+                fence reads the progress table and fails unless the plan is still the one to execute (get_fence says why that is enough)
+      commit    one statement on the progress table, guarded by the epoch and by the plan: if it is sent twice or arrives late, it does
+                nothing (commit_barrier). It comes last because it ends the plan: after it, every late statement fails at its fence
 
-    A run that dies before its plan was stored has written nothing of the MV or its state; a copy of the upstream or temporary views may be
-    left, and are replaced. One that dies after it leaves the plan, and the next run sends the same statements again; each of them changes
-    nothing where it has been executed already. So the MV is an exact prefix after each of the statements, and not only after the commit.
+    A run that dies before it has stored its plan has not written to the MV or its state. It may leave a copy of the upstream or temporary
+    views; a later run replaces these. A run that dies after it has stored its plan leaves the plan, and the next run sends the same
+    statements again. A statement that was executed already changes nothing. The MV is an exact prefix after each statement, not only after
+    the commit.
 
-    The whole MV is compared, not only what has changed, if choose_recovery finds nothing less. Its reasons come from find_gap, or from
-    planning, if the changes turn out to be unreadable (find_next_attempt, new_attempt). After a plan that was given up, only what the plan
-    could write to is compared, if no columns are being filled (find_touched_ranges). `on_gap` makes it a sweep or a refusal. A table that
-    was adopted, and rows that get new columns (`fill`), are compared window by window.
+    If the changes cannot be read, choose_recovery decides how much of the MV is compared with the query. find_gap detects that before
+    planning; find_next_attempt and new_attempt detect it during planning. As a rule the whole MV is compared. After a plan was given up, only
+    what that plan could write to is compared, unless columns are being filled (find_touched_ranges). With `on_gap` the user can choose a
+    sweep or a refusal instead. An adopted table is compared window by window, and so are rows that get new columns (`fill`).
 
-    Returns {'plan', 'state', 'counts', 'seconds', 'seconds_without_copy': without those of a copy of the upstream, which serves the ranges
-    ahead too, 'analysis'}; none if there is nothing to do, and {'waits'} if its feed is not there yet.
+    Returns {'plan', 'state', 'counts', 'seconds', 'seconds_without_copy': without the time of a copy of the upstream, because that copy also
+    serves later ranges, 'analysis'}; none if there is nothing to do; {'waits'} if the feed has not landed the changes yet.
 
     Arguments:
-      analysis (dict): what the run knows of its query from before, see new_analysis.
+      analysis (dict): what the run already knows about its query, see new_analysis.
       next (dict or text): see choose_plan.
-      last (boolean): true if the run ends with it, unless it turns out to be one that does not count.
+      last (boolean): true if the run ends after this barrier, unless its kind does not count (`follows`, see kind_of).
 -#}
 {% macro run_barrier(backfill, state, analysis, rebuild, next=none, last=false) %}
     {%- set started_at = modules.datetime.datetime.now() -%}
 
-    {#- Observe. Where nothing was committed, the log has to reach back to what is planned. -#}
+    {#- Observe. If nothing was committed yet, the log has to reach back to the version of the stored plan. -#}
     {%- set stored = state.get('planned') -%}
     {%- set observed = dbt_backfill.observe_upstream(backfill, state, dbt_backfill.get_feed_start(state) or stored) -%}
 
@@ -45,7 +46,7 @@
         {%- set planned = dbt_backfill.adopt_plan(backfill, state, observed, stored, rebuild) -%}
     {%- else -%}
         {%- set copy = dbt_backfill.before_choice(backfill, state, observed, analysis) -%}
-        {#- A copy that has all rows ahead also has the bounds of the next ranges. -#}
+        {#- A copy that has all remaining rows can also give the bounds of the next ranges. -#}
         {%- set bounds_from = dbt_backfill.new_copied_source(copy) if copy and dbt_backfill.is_whole(copy) else none -%}
         {%- set choice = dbt_backfill.choose_plan(dict(backfill, source=bounds_from), state, observed, analysis, rebuild, next) -%}
         {%- if choice is none -%}
@@ -89,8 +90,8 @@
 
 
 {#-
-    Return what the upstream has now, see read_upstream. With a change table of the user's own, `feed` is the same of that table. Its
-    position is read first, so that the upstream is not behind it.
+    Return what the upstream has now, see read_upstream. If the changes come from a change table of the user's own, `feed` has the same for
+    that table. The position of the change table is read first, so that the upstream is not behind it.
 
     Arguments:
       since (dict or none): the committed plan, none if nothing was read yet.
@@ -106,7 +107,7 @@
 {% endmacro %}
 
 
-{#- Return the plan whose version the changes are read from: that of the last barrier that was executed, none if there is none. -#}
+{#- Return the plan of the last executed barrier; the changes are read from its version on. None if there is no such plan. -#}
 {% macro get_feed_start(state) %}
     {%- if state.get('upstream_version') is none -%} {{ return(none) }} {%- endif -%}
     {{ return((state.committed.get('given_up') or {}).get('since') if state.dirty else state.committed) }}
@@ -122,23 +123,23 @@
 
 
 {#-
-    Execute the steps of a plan, the same statements whenever they are sent for this plan and state. Return {
-      'failed': the step that failed, of a plan that may be given up, see run_merge; else none,
+    Execute the steps of a plan. The statements depend on the plan and the state only. Return {
+      'failed': the name of the step that failed, if the plan may be given up, see run_merge; else none,
       'counts': see get_merge_counts; {} if the plan merged no changes,
-      'left_at': see run_replacement; none of a plan that does not replace the MV,
+      'left_at': see run_replacement; none if the plan does not replace the MV,
       'views': the temporary views of its changes, which the commit drops,
-      'analysis': what the run knows of its query by now, see new_analysis
+      'analysis': what the run knows about its query by now, see new_analysis
     }
 
     Arguments:
-      planned (dict): as adopt_plan or plan_barrier returned it. Without 'staged' its changes are staged here.
-      columns (list or none): of the MV, if this run has looked at them because it creates or replaces it.
+      planned (dict): as adopt_plan or plan_barrier returned it. If it has no 'staged', this macro stages the changes.
+      columns (list or none): the MV's columns, if this run has read them in order to create or replace the MV.
 -#}
 {% macro run_steps(backfill, state, observed, analysis, planned, columns=none) %}
     {%- set plan, kind, may_give_up = planned.plan, dbt_backfill.kind_of(planned.plan), planned.get('may_give_up', false) -%}
     {%- set staged, views, changes = planned.get('staged'), planned.get('views', []), none -%}
     {%- if staged -%}
-        {#- The script makes these two only where keys are in doubt. -#}
+        {#- The script creates these two views only if keys are in doubt. -#}
         {%- set names = dbt_backfill.get_stage_names(backfill, plan) -%}
         {%- set missing = ([] if staged.reread.count else [names.again]) + ([] if staged.suspects else [names.doubtful]) -%}
         {%- set views = views | reject('in', missing) | list -%}
@@ -146,7 +147,8 @@
         {%- if backfill.feed and analysis.feed_columns is none -%}
             {%- set analysis = dict(analysis, feed_columns=dbt_backfill.get_feed_columns(backfill.feed)) -%}
         {%- endif -%}
-        {#- The upstream's columns at the version of a plan that another run has made, if its changes may have others. -#}
+        {#- Another run made this plan. Its changes may have columns that the upstream did not have at the plan's version, so those of that
+            version are read. -#}
         {%- set traits, known = dbt_backfill.upstream_traits(backfill.upstream), analysis -%}
         {%- if traits.takes_added_columns and not traits.stages_ranges -%}
             {%- set columns_then = dbt_backfill.get_query_columns('select * from ' ~ dbt_backfill.get_planned_read(backfill, plan)) -%}
@@ -192,11 +194,11 @@
 
 
 {#-
-    Run a statement that writes the MV. With `may_give_up`, of a plan that an earlier run left while the upstream has gone on: if it fails,
-    that is returned, so that the plan can be given up, and nothing is raised. (Jinja catches no error; a script of SQL does.) So a row on
-    which the query or a constraint fails does not stop the MV for ever once it was corrected upstream.
+    Run a statement that writes the MV. `may_give_up` is true if an earlier run left the plan and the upstream has a newer version now. Then a
+    failure is not raised but returned, and the plan can be given up. (Jinja cannot catch an error, but a SQL script can.) Otherwise a row on
+    which the query or a constraint fails would stop the MV for ever, even after the row was corrected upstream.
 
-    Returns {'may_give_up', 'failed': the step if it failed, none as a rule, 'result': dbt's table, none with may_give_up}.
+    Returns {'may_give_up', 'failed': the name of the step if it failed, else none, 'result': dbt's table, none with may_give_up}.
 -#}
 {% macro run_merge(backfill, step, sql, may_give_up=false) %}
     {%- if not may_give_up -%}
@@ -217,15 +219,16 @@
 {#-
     Return how many rows of the MV a MERGE wrote: {'changed', 'deleted'}, as numbers or SQL expressions for the commit.
 
-    Delta returns that, but not from inside of a script, where it is null. Iceberg returns nothing and records it in the summary of the
-    snapshot that the MERGE made.
+    Delta's MERGE returns these numbers, except inside a script; then they are null here. Iceberg's MERGE returns nothing, but the summary of
+    its snapshot has the numbers.
 
     Arguments:
-      counts (string): of which rows: 'changes', those of the stage, of which each one that the query returns is updated or inserted,
-        and only the MERGE knows how many of the others there were to be deleted; 'all', of which nothing is known before; 'deleted'.
+      counts (string): what the MERGE does. 'changes': it writes the staged rows, and each row that the query returns is updated or inserted,
+        so only the deleted rows have to be counted; 'all': it compares everything, so both numbers have to be counted; 'deleted': it only
+        deletes.
       merged (dict): what run_merge returned.
       staged (dict or none): as stage_changes returned it.
-      number (int): the number of the MERGE among those of the barrier, counted from the last, which has 1.
+      number (int): the number of the MERGE in the barrier, counted from the end: the last MERGE has 1.
 -#}
 {% macro get_merge_counts(backfill, counts, merged, staged, number) %}
     {%- set written = {} -%}
@@ -255,9 +258,9 @@
 
 
 {#-
-    Return the statements of a plan that write the MV's rows, in their order, as data: a list of {'name', 'sql', 'counts': what is counted
-    of it, see get_merge_counts; absent if nothing is, 'replaces': true of one that replaces the MV}. run_alterations sends the ALTERs
-    before. Only the columns of the MV and of the query are looked up.
+    Return the statements of a plan that write the MV's rows, in the order of execution: a list of {'name', 'sql', 'counts': which rows are
+    counted, see get_merge_counts; absent if none are, 'replaces': true if the statement replaces the MV}. The ALTERs are not in the list;
+    run_alterations sends them before. This macro asks Spark only for the columns of the MV and of the query.
 
     Arguments:
       staged (dict or none): the changes, as stage_changes returned them; none if there are none.
@@ -275,7 +278,7 @@
         {%- set sql = dbt_backfill.get_stopping_sql(backfill, plan) -%}
         {{ return([{'name': 'stop what is on its way' ~ in_barrier, 'sql': sql}] if sql else []) }}
     {%- elif kind.positions == 'rescale' -%}
-        {#- In a sweep nothing is promised above the position, and the rows there are compared once it has come to them. -#}
+        {#- In a sweep nothing is promised above the position. The rows there are compared when the sweep reaches them. -#}
         {{ return([] if state.uniform or plan.sweeps or plan.vnode_count > state.committed.vnode_count else [{
             'name': 'remove what is read again after the barrier ' ~ plan.epoch,
             'sql': dbt_backfill.get_lowering_sql(backfill, state, plan), 'counts': 'deleted',
@@ -285,12 +288,12 @@
     {%- endif -%}
 
     {%- set changes, steps = staged and staged.upserts + staged.drops, [] -%}
-    {#- In a sweep the MV may have rows in a range that has none. -#}
+    {#- In a sweep the MV may have rows in a range where the upstream has none. -#}
     {%- set has_rows = plan.get('range_row_count') or plan.get('sweeps') and plan.get('range_row_count') is not none -%}
     {%- set reads = dbt_backfill.kind_reads_range(plan) and has_rows -%}
     {%- set at_once = changes and reads and plan.at_once -%}
     {%- if changes -%}
-        {#- The keys of the changes are those up to the old position, and those of the range are above it. -#}
+        {#- The changes have keys up to the old position, and the range has keys above it. -#}
         {%- do steps.append({
             'name': 'merge the changes' ~ (' and the range' if at_once else '') ~ of_barrier, 'counts': 'changes',
             'sql': dbt_backfill.get_changes_merge_sql(
@@ -312,39 +315,38 @@
 
 
 {#-
-    Return the record of a plan's kind. What the steps and the commit do follows from its fields. Reports, and steps that only one kind has,
-    test `kind` itself. The plan of epoch 0 has the kind `create`, `adopt` or `replace`, which no barrier executes.
+    Return the record of a plan's kind. Its fields decide what the steps and the commit do. Only reports, and steps of a single kind, test `kind`
+    itself. The plan of epoch 0 has the kind `create`, `adopt` or `replace`, which no barrier executes.
 
       follows          true if the barrier brings the MV to a version of the upstream; only such a barrier counts towards
                        `barriers_per_run`
-      merges_changes   true if it merges what changed upstream up to the position; 'limited': only if its plan names what
-                       plans that were given up could write to (`touched`, see find_touched_ranges)
-      slice            the rows that it reads of the snapshot: 'insert', the next range above the position, where the MV has
-                       no rows, or, in a sweep, rows that are compared; 'replace', a window up to the position, which is
-                       compared; 'all', everything up to the position, which is compared; none
-      table            'keep' the MV; 'empty', replace it by an empty one; 'swap', by the rows of the next generation
+      merges_changes   true if it merges the upstream's changes up to the position; 'limited': only if its plan lists what given-up plans
+                       could write to (`touched`, see find_touched_ranges)
+      slice            the rows that it reads from the snapshot. 'insert': the next range above the position, where the MV has no rows yet (in
+                       a sweep it has some, and they are compared). 'replace': a window of the rows up to the position, which is compared.
+                       'all': everything up to the position, which is compared. none: no rows
+      table            'keep': the MV stays; 'empty': an empty table replaces it; 'swap': the rows of the next generation replace it
       positions        what the commit does to the positions of the vnodes, see get_committed_columns
 
-    And what each is for:
+    The purpose of each kind:
 
-      advance    the barrier as a rule. The changes are filtered by the old position and the range is read at the new version,
-                 so that they are disjoint and the MV is an exact prefix also between the two
-      fill       the query returns more columns than before, and the rows that are there get them, window by window. How far the
-                 new columns hold is a second position, see new_filling. All columns of a window are compared, so that it ends as
-                 the query gives it whatever it was
-      reanchor   no feed leads from the committed version to the one that is read: the MV is repaired at the same position, the
-                 whole of it, or only what plans that were given up could write to
-      sweep      the same in slices. The position goes back to the start at the new version, and the rows stay: the ranges of the
-                 barriers after it are compared with them, see is_sweeping
-      reset      a full refresh: no vnode has started. Changes and ranges are read by the barriers after it
+      advance    the usual barrier. The changes are filtered by the old position and the range is read at the new version. So they are
+                 disjoint, and the MV is an exact prefix between the two MERGEs as well
+      fill       the query returns other columns than before, and the existing rows get them, window by window. A second position says how far
+                 the new columns are filled, see new_filling. All columns of a window are compared, so that afterwards its rows are what the
+                 query returns, whatever they were before
+      reanchor   no feed leads from the committed version to the new one. The MV is repaired at the same position: the whole MV, or only what
+                 given-up plans could write to
+      sweep      a re-anchor in slices. The position goes back to the start, at the new version, but the rows stay: the next barriers compare
+                 their ranges with these rows, see is_sweeping
+      reset      a full refresh: afterwards no vnode has started. The next barriers read the changes and ranges
       swap       the end of a full refresh beside the MV in use, see run_beside
-      rescale    another number of vnodes, a multiple or a divisor. Nothing is read upstream. Vnodes that come together take the
-                 lowest position of theirs; the rows above it are removed, and a later range reads them again
-      abandon    what is left of a plan that was given up: its epoch is committed at the old position and version, and as
-                 `dirty`, since one of its MERGEs may have been sent. A re-anchor follows, or, after a reset, another reset
+      rescale    another number of vnodes, a multiple or a divisor of the current one. Nothing is read upstream. Vnodes that are joined get
+                 the lowest of their positions; the rows above it are removed, and a later range reads them again
+      abandon    ends a plan that was given up: its epoch is committed at the old position and version, and marked `dirty`, because one of its
+                 MERGEs may have been sent. A re-anchor follows, or, after a reset, another reset
 
-    choose_plan chooses the kind of a plan, mark_abandoned makes a plan one of the kind 'abandon', and rescale_backfill plans a
-    'rescale'.
+    choose_plan chooses the kind of a plan, mark_abandoned changes the kind of a plan to 'abandon', and rescale_backfill plans a 'rescale'.
 -#}
 {% macro kind_of(plan) %}
     {{ return({
@@ -360,7 +362,7 @@
 {% endmacro %}
 
 
-{#- Return the window of a fill, in the words of a range. The last one ends at the position of the MV, or is open above. -#}
+{#- Return the window of a fill, with the field names of a range. The last window ends at the position of the MV, or has no upper bound. -#}
 {% macro get_fill_window(plan) %}
     {{ return({
         'range_low': plan.get('fill_low'), 'range_high': plan.get('fill_high'),

@@ -1,19 +1,19 @@
 {#-
     Return what the next barrier is to do, after an observation; none if there is nothing to do: {
-      'plan': of the kind `reset`, `swap`, `reanchor`, `sweep`, `fill` or `advance`, as it would be stored, but for the rows that are
-        counted before,
-      'most_rows': it is stored only if its range has at most so many rows; absent for any number,
-      'analysis': what the run knows of its query by then
+      'plan': of the kind `reset`, `swap`, `reanchor`, `sweep`, `fill` or `advance`, as it would be stored, but without the numbers of rows,
+        which are counted before that,
+      'most_rows': the plan is stored only if its range has at most so many rows; absent if any number is allowed,
+      'analysis': what the run knows about its query by then
     }
 
-    What can be refused without reading rows is refused here.
+    This macro makes every refusal that needs no reading of rows.
 
     Arguments:
       observed (dict): the upstream, as observe_upstream returned it.
       analysis (dict): see new_analysis.
       rebuild (string or none): why the MV is to be rebuilt.
-      next (dict or text): the generation that is to replace it, see read_filled_generation; 'planned' where that was planned
-        before, and given up.
+      next (dict or text): the generation that is to replace the MV, see read_filled_generation; 'planned' if a plan for that existed already
+        and was given up.
 -#}
 {% macro choose_plan(backfill, state, observed, analysis, rebuild, next=none) %}
     {%- if next == 'planned' -%} {{ return(none) }} {%- endif -%}
@@ -31,10 +31,11 @@
     {%- set version = state.upstream_version if is_pinned and not gap else observed.version -%}
     {%- set windows, filling = dbt_backfill.read_windows(backfill, state), dbt_backfill.get_filling(state) -%}
     {%- set undropped = state.committed.get('drops') if state.dirty else none -%}
-    {#- A plan that was given up may not have dropped what it was to drop, also where no column is being filled. -#}
+    {#- A plan that was given up may not have dropped the columns that it was to drop. They have to be dropped even if no column is being
+        filled. -#}
     {%- if undropped -%} {%- set filling = dict(filling or dbt_backfill.new_filling([]), drops=undropped) -%} {%- endif -%}
     {%- set moves = (windows.moving != [] or filling) and options.backfill_rate_limit != 0 -%}
-    {#- With a change table of the user's own, there may be changes if that table has new rows. -#}
+    {#- If the user has a change table, there may be changes as soon as that table has new rows. -#}
     {%- set has_moved = observed.feed.version != (dbt_backfill.get_source(state.committed, 'feed') or {}).get('version')
         if backfill.feed and not is_pinned else version != state.get('upstream_version') -%}
     {%- set waits = not gap and not moves and not (started and has_moved) -%}
@@ -75,7 +76,7 @@
 {% endmacro %}
 
 
-{#- Return why an MV can be followed by nothing but a rebuild; none as a rule. -#}
+{#- Return why the MV has to be rebuilt, whatever changed upstream; none as a rule. -#}
 {% macro find_rebuild(state) %}
     {%- if state.committed.kind == 'replace' -%} {{ return('another table had replaced it') }} {%- endif -%}
     {{ return('a rebuild was given up' if dbt_backfill.is_abandoned_reset(state.committed) else none) }}
@@ -83,8 +84,8 @@
 
 
 {#-
-    True if a committed plan is a given-up reset (it reads no version), or swap. The MV may be a table of its columns, and the progress
-    table has the key and vnodes of the previous plan: only one that replaces it again can follow.
+    True if a committed plan is a reset or a swap that was given up. (A reset reads no version.) The MV may already have the columns of that
+    plan, but the progress table has the key and vnodes of the plan before it. So only a plan that replaces the MV again can follow.
 -#}
 {% macro is_abandoned_reset(plan) %}
     {%- set replaces = dbt_backfill.get_source(plan).get('version') is none or plan.get('generation') is not none -%}
@@ -92,12 +93,12 @@
 {% endmacro %}
 
 
-{#- Refuse options that its vnodes do not allow: there may be others than the config's vnode_count says. -#}
+{#- Refuse options that the MV's vnodes do not allow: the MV may have another number of vnodes than the config's vnode_count. -#}
 {% macro check_vnodes(backfill, state) %}
     {%- if backfill.options.backfill_mode == 'no_shuffle' and not state.uniform -%}
         {%- do dbt_backfill.refuse(
-            "its vnodes have different positions, and backfill_mode 'no_shuffle' keeps one position",
-            "Go on with backfill_mode 'arrangement', or rebuild the MV once with --full-refresh"
+            "its vnodes have different positions, but backfill_mode 'no_shuffle' allows only one position",
+            "Set backfill_mode to 'arrangement', or rebuild the MV once with --full-refresh"
         ) -%}
     {%- endif -%}
     {%- for vnode in backfill.options.backfill_vnodes or [] if vnode >= state.committed.vnode_count -%}
@@ -128,8 +129,8 @@
 
 
 {#-
-    Return why the changes since the committed plan cannot be read, as the end of a sentence; none if they can. What cannot be
-    followed from now on either is refused.
+    Return why the changes since the committed plan cannot be read, as the end of a sentence; none if they can. Refuse an upstream whose later
+    changes could not be read either.
 -#}
 {% macro find_feed_gap(backfill, observed, committed) %}
     {%- set feed = dbt_backfill.describe_change_table(backfill.feed) if backfill.feed else none -%}
@@ -138,8 +139,8 @@
         {%- set followed = dict(
             dbt_backfill.get_source(committed), key=(committed.get('key') or []) | map(attribute='upstream') | list
         ) -%}
-        {#- Only if the committed plan has the model's key: a model with another one is refused, or rebuilt. Not for the MV in use while a
-            full refresh is made beside it, which may be made because the MV cannot be followed. -#}
+        {#- Only if the committed plan has the model's key: a model with another key is refused, or rebuilt. Not for the MV in use during a
+            full refresh beside it: the user may refresh it because its changes cannot be followed. -#}
         {%- set names = (committed.get('key') or []) | map(attribute='name') | map('lower') | list -%}
         {%- if dbt_backfill.upstream_traits(backfill.upstream).stages_ranges and backfill.get('generation') != 'former'
                 and names == backfill.options.unique_key | map('lower') | list -%}
@@ -158,8 +159,8 @@
 
 
 {#-
-    Return which vnodes are to move, and from where: {'moving': none for all of them, else a list (empty if all that are selected have
-    finished), 'low': the lowest of their positions as literals, none if one has not started}.
+    Return the vnodes whose position is to move, and from where: {'moving': none for all of them, else a list (empty if all selected vnodes
+    have finished), 'low': the lowest of their positions as literals; none if one of them has not started}.
 -#}
 {% macro read_windows(backfill, state) %}
     {%- set selected = backfill.options.backfill_vnodes -%}
@@ -194,7 +195,7 @@
         **({'definition': upstream.definition} if upstream.get('definition') else {})
     )] -%}
     {%- if upstream.get('feed') -%}
-        {#- A change table of the user's own at its newest position, or, while the snapshot is pinned, at the committed one. -#}
+        {#- The user's change table is read up to its newest position; while the snapshot is pinned, up to the committed position. -#}
         {%- set pinned = dbt_backfill.kind_reads_range(plan) and dbt_backfill.stays_at_snapshot(backfill, state) -%}
         {%- set at = (dbt_backfill.get_source(state.committed, 'feed') or {}) if pinned else upstream.feed -%}
         {%- do sources.append({
@@ -217,7 +218,7 @@
       analysis (dict): of the query, see new_analysis.
 -#}
 {% macro new_plan(backfill, state, analysis, kind, reason=none) %}
-    {#- The order of a backfill stays as it was begun, whatever its config says by now: its positions mean nothing in the other one. -#}
+    {#- A backfill keeps the order in which it began, even if the config says another one by now: its positions mean nothing in the other order. -#}
     {%- set order = dbt_backfill.get_order(state.committed.key) if state.committed.get('key') else backfill.options.backfill_order -%}
     {{ return({
         'epoch': state.epoch + 1, 'backfill_id': state.committed.backfill_id, 'kind': kind, 'reason': reason,
@@ -237,9 +238,9 @@
 
 
 {#-
-    Return the key of a query with columns of the progress table for its position: those that the committed plan has for the same columns
-    of the upstream. Any other one is new, with the upstream's name, unless the table has it already, for itself, for another column of
-    the key, or for a key before a full refresh that had another type.
+    Return the key of a query, with the column of the progress table that has the position of each key column. A column that the committed
+    plan used for the same column of the upstream is kept. Otherwise it is a new column with the upstream's name. It gets a prefix if the
+    progress table uses that name already: for itself, for another column of the key, or, with another type, for a key before a full refresh.
 
     Arguments:
       present (dict): names in lower case -> types of the columns that the table has.
@@ -267,8 +268,8 @@
 
 
 {#-
-    Return the ends of the ranges to come that were found for earlier ones, as they lie ahead of the position: {'next_bounds',
-    'bounds_complete'}. They are those of the last plan, unless of a fill, and its own end if it was abandoned.
+    Return the ends of the next ranges that an earlier plan found: {'next_bounds', 'bounds_complete'}. The last plan has them, unless it is a
+    fill. If the last plan was abandoned, the end of its own range comes first.
 -#}
 {% macro get_bounds_ahead(state) %}
     {%- set last = state.committed -%}
@@ -288,7 +289,7 @@
     {%- set begun, limit = dict(plan, vnodes=windows.moving, range_low=windows.low), backfill.options.backfill_rate_limit -%}
     {%- if limit is none -%} {{ return({'plan': dict(begun, last_range=true, range_high=windows.low)}) }} {%- endif -%}
     {%- set most, bounds, last = (limit * 1.25) | int, plan.next_bounds, state.committed -%}
-    {#- An earlier pass over the keys has found these bounds, of ranges of its rate limit and of its vnodes. -#}
+    {#- An earlier pass over the keys has found these bounds, with the same rate limit and for all vnodes. -#}
     {%- if last.get('backfill_rate_limit') == limit and windows.moving is none and last.get('vnodes') is none
             and (bounds or plan.bounds_complete) -%}
         {%- set known = dict(begun, range_high=bounds[0] if bounds else windows.low, last_range=not bounds, next_bounds=bounds[1:]) -%}
@@ -296,14 +297,14 @@
         {{ return({'plan': known, 'most_rows': most}) }}
     {%- endif -%}
     {%- set found = {'plan': dict(begun, **dbt_backfill.find_bounds(backfill, state, begun))} -%}
-    {#- What came since a copy was made is not in the bounds that are found in it. -#}
+    {#- The bounds were found in a copy, which lacks the rows that were added since it was made. -#}
     {{ return(dict(found, most_rows=most) if backfill.get('source') else found) }}
 {% endmacro %}
 
 
 {#-
-    Return the fields of a plan that say where its range and the next ones end, by one pass over the keys that remain; and 'evidence', see
-    choose_replica, which is not stored.
+    Return the fields of a plan that say where its range and the next ranges end; one pass over the remaining keys finds them. The field
+    'evidence' is not stored, see choose_replica.
 -#}
 {% macro find_bounds(backfill, state, plan) %}
     {%- if plan.vnodes is none and dbt_backfill.upstream_traits(backfill.upstream).stages_ranges -%}
@@ -329,7 +330,10 @@
 {% endmacro %}
 
 
-{#- Return the bounds in a window of the keys, as get_bounds_sql has them; `total` and `done` are its, of the rows in the window. -#}
+{#-
+    Return the bounds in a window of the keys, as get_bounds_sql returns them. `total` and `done` are arguments of get_bounds_sql, for the
+    rows in the window.
+-#}
 {% macro run_bounds(backfill, state, plan, window, total, done) %}
     {%- set scan = dbt_backfill.get_range_scan_sql(
         dbt_backfill.get_range_read(backfill, plan), dict(window, vnode_count=plan.vnode_count), state, backfill, plan.key
@@ -354,23 +358,23 @@
 
 
 {#-
-    Return columns that are being filled, of the rows that existed already: {
-      'columns': a list of {'name', 'type', 'was': the type that it had in the MV, where it is to be widened}: they are new, or
-        widened, or their definition was changed while they were filled,
-      'position': the literals of the second position: up to there they hold what the query gives; none at the beginning,
-      'row_count': how many rows of the upstream were read for them,
+    Describe columns that are being filled in the rows that existed already: {
+      'columns': a list of {'name', 'type', 'was': the column's type in the MV, if it is to be widened}. A column is filled because it is new
+        or widened, or because its definition was changed while it was being filled,
+      'position': the literals of the second position: up to it, the columns have what the query returns; none at the beginning,
+      'row_count': how many rows of the upstream were read to fill them,
       'drops': the names of columns that the next plan has to drop
     }
 
-    Above the second position nothing is promised of these columns: they are null, or of a row that has changed since, or, where the
-    definition of a column was changed while it was filled, or its type, of the previous one.
+    Above the second position nothing is promised of these columns. Their values may be null, or come from a row that changed since then, or
+    from the previous definition or type of the column.
 -#}
 {% macro new_filling(columns, position=none, row_count=0, drops=[]) %}
     {{ return({'columns': columns, 'position': position, 'row_count': row_count, 'drops': drops}) }}
 {% endmacro %}
 
 
-{#- Return those of a committed state; none if all columns hold up to the position of the MV. -#}
+{#- Return the columns that are being filled in a committed state; none if all columns are filled up to the position of the MV. -#}
 {% macro get_filling(state) %}
     {%- set plan = state.committed or {} -%}
     {%- if not plan.get('fills') or plan.get('last_fill') and not state.dirty -%} {{ return(none) }} {%- endif -%}
@@ -380,7 +384,7 @@
 {% endmacro %}
 
 
-{#- Return what is being filled, and to be dropped, before a plan is executed; none of a plan that does neither. -#}
+{#- Return the columns that a plan fills and drops, before it is executed; none if the plan does neither. -#}
 {% macro get_filling_of_plan(plan) %}
     {%- if not plan.get('fills') and not plan.get('drops') -%} {{ return(none) }} {%- endif -%}
     {{ return(dbt_backfill.new_filling(plan.get('fills') or [], plan.get('fill_low'), drops=plan.get('drops') or [])) }}

@@ -1,14 +1,14 @@
 {#-
-    The step "commit" of a barrier: move the progress to the plan's epoch, by one statement that is guarded by the epoch before it and by
-    the plan: an UPDATE, or a MERGE where the vnodes or the columns of the key change. The outcome is recorded with the plan. Return the
-    committed state.
+    The step "commit" of a barrier: one statement moves the progress to the plan's epoch. It is guarded by the previous epoch and by the plan.
+    It is an UPDATE, or a MERGE if the vnodes or the columns of the key change. The outcome is recorded with the plan. Return the committed
+    state.
 
     Arguments:
       counts (dict): as get_merge_counts returned it; empty if the barrier had no changes.
-      ends (boolean): whether the run ends with it, so that the history can be written along with it.
-      views (list): the temporary views that are of no use after it.
+      ends (boolean): true if the run ends with this barrier, so that the same script writes the history.
+      views (list): the temporary views that are not needed after the commit.
       left_at (string or none): see run_replacement.
-      seconds (number or none): how long it has taken up to here, without a copy of the upstream.
+      seconds (number or none): how long the barrier has taken so far, without the time to copy the upstream.
 -#}
 {% macro commit_barrier(backfill, state, plan, counts={}, ends=false, views=[], left_at=none, seconds=none) %}
     {%- set sql -%}
@@ -18,7 +18,7 @@
             declare __bf_control string;
             set outcome = ({{ dbt_backfill.get_outcome_sql(backfill, state, plan, counts, left_at, seconds) }});
             {{ dbt_backfill.get_commit_sql(backfill, state, plan) }}
-            {#- The next barrier of the run reads the log; whoever needs it after all has a statement for it. #}
+            {#- If another barrier follows in this run, this script also reads the log for it. Otherwise the log is not read here. #}
             {{ dbt_backfill.get_control_statement(backfill, backfill.get('controls_of') or plan.backfill_id) }}
             set state = ({{ dbt_backfill.get_state_sql(
                 backfill, plan=plan, followed=none if ends else backfill.feed or backfill.upstream, control=true
@@ -33,7 +33,8 @@
         end
     {%- endset -%}
     {%- set sent = namespace(state=none) -%}
-    {#- On Delta a conflict is no error (get_yielding_sql). If the plan is still there, the conflict was with an OPTIMIZE, say: send it again. -#}
+    {#- On Delta a conflict raises no error (get_yielding_sql). If the plan is still stored, the conflict was with an OPTIMIZE, say; then send
+        the script again. -#}
     {%- for _ in range(3) -%}
         {%- if sent.state is none or dbt_backfill.is_executable(sent.state, plan) -%}
             {%- set read = dbt_backfill.run_json('commit the barrier ' ~ plan.epoch, sql, backfill.mv)[0] -%}
@@ -41,7 +42,8 @@
         {%- endif -%}
     {%- endfor -%}
     {%- set committed = sent.state -%}
-    {#- A reset that was overtaken may have emptied the MV again: Iceberg replaces a table whatever was committed to it. -#}
+    {#- If another run has already committed this reset and later barriers, this run may have emptied the MV again: Iceberg lets a statement
+        replace a table even if others have committed in the meantime. -#}
     {%- set overtaken = dbt_backfill.replaces_mv(plan) and committed.epoch > plan.epoch -%}
     {%- if overtaken or not committed.get('executed') -%} {%- do dbt_backfill.refuse_concurrent_run(plan, backfill.get('name')) -%} {%- endif -%}
     {%- if committed.control.get('foreign') -%} {%- do dbt_backfill.refuse_foreign_controls(backfill) -%} {%- endif -%}
@@ -49,20 +51,20 @@
 {% endmacro %}
 
 
-{#- True if a plan is the one to execute by a state that was read, as executable_plan_predicate asks it of the table. -#}
+{#- True if a plan is the one to execute, according to a state that was read; executable_plan_predicate asks the same of the table. -#}
 {% macro is_executable(state, plan) %}
     {%- set planned = state.get('planned') or {} -%}
     {{ return([state.epoch, planned.get('plan_id'), planned.get('kind')] == [plan.epoch - 1, plan.plan_id, plan.kind]) }}
 {% endmacro %}
 
 
-{#- True if the MV is a new table after the barrier, whose query, key and number of vnodes may be others. -#}
+{#- True if the barrier replaces the MV by a new table, which may have another query, key and number of vnodes. -#}
 {% macro replaces_mv(plan) %}
     {{ return(dbt_backfill.kind_of(plan).table != 'keep') }}
 {% endmacro %}
 
 
-{#- Refuse to go on with a plan where another run went on, as the fence does inside of a statement. -#}
+{#- Refuse to continue with a plan that another run has committed or replaced; the fence refuses that inside a statement. -#}
 {% macro refuse_concurrent_run(plan, mv=none) %}
     {%- do dbt_backfill.refuse(
         'another run went on while this one executed the barrier ' ~ plan.epoch,
@@ -74,13 +76,14 @@
 {#-
     Return a select of the outcome of a barrier, as the JSON that is added to its plan:
 
-      committed_at, committed_by: when, and an id of this execution of the script
+      committed_at, committed_by: the time, and an id of this execution of the script
       changed_row_count, deleted_row_count
-      sized_rows, seconds: with the option barrier_seconds, the size of its range, and, if the plan is of this run, how long it took
-      mv_snapshot_id, mv_root_id, mv_reset_id: of an Iceberg MV, the snapshot at which it was left, its oldest known ancestor, and
-        get_reset_id
-      begun_anew: of an Iceberg MV, true if something else has replaced it: that ancestor is another one than at the barrier before, or,
-        of a barrier that replaces the MV, the snapshot that this made is no ancestor
+      sized_rows, seconds: only with the option barrier_seconds: the size of its range, and, if this run made the plan, how long the barrier
+        took
+      mv_snapshot_id, mv_root_id, mv_reset_id: of an Iceberg MV: its snapshot after the barrier, the oldest known ancestor of that
+        snapshot, and its reset id, see get_reset_id
+      begun_anew: of an Iceberg MV: true if something else has replaced it. Then the oldest ancestor differs from that of the previous
+        barrier; or, if the barrier replaces the MV, the barrier's snapshot is not an ancestor of the current one
 -#}
 {% macro get_outcome_sql(backfill, state, plan, counts, left_at=none, seconds=none) -%}
     {%- set is_iceberg = backfill.options.file_format == 'iceberg' -%}
@@ -115,7 +118,7 @@
             max_by(cast(snapshot_id as string), made_current_at) as snapshot,
             max(if(is_current_ancestor and parent_id is null, cast(snapshot_id as string), null)) as root
             {%- if left_at %},
-            {#- A compaction may have come on top of it. #}
+            {#- A compaction may have made a later snapshot. #}
             bool_or(is_current_ancestor and cast(snapshot_id as string) = {{ dbt_backfill.string_literal(left_at) }}) as stands
             {%- endif %}
         from {{ backfill.mv.render() }}.history
@@ -143,7 +146,7 @@
 {%- endmacro %}
 
 
-{#- True if a progress table as the committed plan has left it also serves this key and number of vnodes. -#}
+{#- True if the progress table of the committed plan also fits this key and number of vnodes. -#}
 {% macro has_shape_of(committed, keys, vnode_count) %}
     {%- set same_names = committed.key | map(attribute='upstream') | list == keys | map(attribute='upstream') | list -%}
     {%- set same_types = committed.key | map(attribute='type') | list == keys | map(attribute='type') | list -%}
@@ -152,15 +155,15 @@
 
 
 {#-
-    Return the columns of the progress table that the commit of a plan sets: {name: SQL over a row of it, `progress`}. With every kind the
-    epoch moves, nothing is planned any more, the plan and its outcome are the last barrier, and the barrier before it goes to those that
-    the history may not have yet. The rest follows from the field `positions` of the kind:
+    Return the columns of the progress table that the commit of a plan sets: {name: SQL over a row of it, `progress`}. For every kind, the
+    epoch moves, the stored plan is removed, and the plan with its outcome becomes the last barrier. The barrier before it is added to those
+    that the history may not have yet. The rest depends on the field `positions` of the kind:
 
-      advance   the vnodes of the range move to its end, and finish with the last one; without a range only the version moves
+      advance   the vnodes of the range move to its end, and finish with the last range; without a range only the version moves
       keep      only the version moves
       reset     no vnode has started
-      finish    all have finished, with the rows that those of the next generation had
-      rescale   a vnode that stays; the statement also adds and takes away some, see get_rescale_statement
+      finish    all vnodes have finished, with the numbers of rows of the next generation's vnodes
+      rescale   the columns of a vnode that stays; the statement also adds and removes vnodes, see get_rescale_statement
       give_up   nothing moves; what the plan could write to is recorded for the re-anchor that follows
 -#}
 {% macro get_committed_columns(state, plan) %}
@@ -200,8 +203,8 @@
             'row_count': 'progress.row_count + ' ~ counted,
         }) -%}
         {#-
-            Where positions differ, because only some vnodes were read before, the range begins at the lowest of them and may end
-            below others, which stay where they are.
+            If only some vnodes were read before, positions differ. Then the range begins at the lowest position. Positions above the end of
+            the range stay.
         -#}
         {%- set prefixed, passed = dbt_backfill.position_columns(plan.key, 'progress.'), moves -%}
         {%- if moves != 'true' and not plan.last_range -%}
@@ -219,9 +222,9 @@
 
 
 {#-
-    Return statements that commit a reset, or a swap, to another key or number of vnodes: missing columns are added, which changes nothing
-    that is committed, and one MERGE gives the table its rows. It is not replaced: Iceberg would do that whatever was committed since.
-    Columns of a previous key stay, empty.
+    Return statements that commit a reset or a swap with another key or number of vnodes. Missing columns are added to the progress table,
+    which does not change the committed state; then one MERGE writes the rows. The progress table is not replaced, because Iceberg would
+    replace it even if another run has committed in the meantime. Columns of a previous key stay, but are null.
 -#}
 {% macro get_reshape_statements(backfill, state, plan) -%}
     {%- set present = dbt_backfill.get_column_types(backfill.progress) -%}
@@ -251,14 +254,14 @@
 
 
 {#-
-    Return a statement of a script that commits a plan by giving the progress table one row per vnode of a select. Each branch of it
-    finds nothing to do once the plan has been committed.
+    Return a statement of a script that commits a plan: it gives the progress table one row for each vnode of a select. Once the plan is
+    committed, no branch of the statement changes anything.
 
     Arguments:
-      vnodes (string): the select; it has no row once the plan is not the one to execute any more.
-      id (string): its column with the vnode's number.
-      columns (dict): what a row gets that is there, over `progress` and `vnodes`.
-      new (dict): what another one gets, over `vnodes`.
+      vnodes (string): the select; it returns no row if the plan is no longer the one to execute.
+      id (string): the select's column with the number of the vnode.
+      columns (dict): the values of an existing row, over `progress` and `vnodes`.
+      new (dict): the values of a new row, over `vnodes`.
 -#}
 {% macro get_vnodes_statement(backfill, plan, vnodes, id, columns, new) -%}
     {%- set stands = dbt_backfill.executable_plan_predicate(plan, 'progress.') -%}
@@ -279,8 +282,8 @@
 
 
 {#-
-    Return statements of a script that drop the temporary views of a barrier, which would stay in a session that others share:
-    each before those that it reads. One that is not there is no error: after a lost connection it is another session.
+    Return statements of a script that drop the temporary views of a barrier, because they would stay in a session that other runs share. Each
+    view is dropped before the views that it reads. A missing view is not an error: after a lost connection the session is another one.
 -#}
 {% macro get_drop_stages_sql(stages) -%}
     {%- for stage in stages | unique %}
@@ -293,7 +296,7 @@
 {%- endmacro %}
 
 
-{#- Drop temporary views before a run is refused that has staged something, or at the end of an operation; `mv` see run_table. -#}
+{#- Drop temporary views before a refusal, or at the end of an operation. `mv`: see run_table. -#}
 {% macro drop_stages(stages, mv=none) %}
     {%- if stages -%}
         {%- do dbt_backfill.run_table(

@@ -1,22 +1,24 @@
 {#-
-    A query that returns other columns than before, and only that: the MV gets the new ones and loses those that are gone, without a
-    rebuild. find_change asks for it, choose_plan plans barriers of the kind `fill`, and run_steps sends the ALTERs before their MERGEs.
+    This file handles a query that differs from the committed one only in its columns: the MV gets the new columns and loses the missing ones,
+    without a rebuild. find_change detects such a query, choose_plan plans barriers of the kind `fill`, and run_steps sends the ALTERs before
+    the MERGEs.
 -#}
 
 
 {#-
     Return how the columns of the model's query differ from those of the committed one, if nothing else differs: {
-      'columns': {'fills': those to be filled, see new_filling, 'drops': the names of those to be dropped}; none if more differs,
+      'columns': {'fills': the columns to be filled, see new_filling, 'drops': the names of the columns to be dropped}; none if something else
+      differs,
       'why': what differs, as the end of a sentence
     }
 
-    With `on_schema_change` `append_new_columns` these are new columns only; with `sync_all_columns` columns may also be gone, or
-    have a wider type. These are filled like new ones.
+    With `on_schema_change` `append_new_columns`, only new columns are allowed. With `sync_all_columns`, columns may also be missing or have a
+    wider type. Widened columns are filled like new ones.
 
-    Columns that are still being filled may be defined otherwise: nothing is promised of them above the second position, and
-    they are filled from the start again.
+    The definition of a column that is still being filled may change: the column is then filled from the start again.
 
-    Spark's optimized plans of both queries, without the columns that differ, say that the other columns and the rows are the same.
+    To check that the other columns and the rows are the same, Spark's optimized plans of both queries are compared, without the columns that
+    differ.
 
     Arguments:
       analysis (dict): see new_analysis.
@@ -30,7 +32,7 @@
     {%- set had = dbt_backfill._without_names(dbt_backfill.parse_columns(last.query_columns), filling) -%}
     {%- set columns = dbt_backfill.get_mv_columns(backfill, backfill.query, backfill.upstream.relation.render()) -%}
     {%- set gone = dbt_backfill._without_names(had + filling, columns) -%}
-    {#- Some texts of a type have quotes, others have not. -#}
+    {#- The text of a type may have quotes or not. -#}
     {%- set types = dbt_backfill.types_by_name(filling + (had if syncs else [])) -%}
     {%- for column in columns -%}
         {%- set before = types.get(column.name | lower, column.type) -%}
@@ -57,14 +59,15 @@
 
 
 {#-
-    Return how the model's query gives the columns `kept` otherwise than the query of a plan; none if it does not.
+    Return how the model's query and a plan's query differ in the rows or in the columns `kept`; none if they do not.
 
-    Queries with the same plan may not mean the same: a plan prints a constant without its quotes and type, and a cast of one not at
-    all. So the texts are compared too, unless columns come and go at once, or have other types: then ranges are read that find it.
+    Two queries with the same plan may still differ: a plan prints a constant without its quotes and type, and does not print a cast of a
+    constant. So the texts of the queries are compared too. They are not compared if some columns are new while others are missing or have
+    other types: then all columns are compared when the rows are read again.
 
     Arguments:
-      left_out (string or none): `old`, if only new columns come: the old query has to be the new one with words left out. `new`, if columns
-        only go: the new query has to be the old one with words left out.
+      left_out (string or none): the query that has to be the other one with words left out. `old` if columns are only added, `new` if columns
+        are only removed, none if the texts are not compared.
 -#}
 {% macro _find_other_meaning(backfill, plan, kept, left_out) %}
     {%- set names, texts, other_values = kept | map(attribute='name') | list, [],
@@ -72,11 +75,11 @@
     {%- for column in kept -%} {%- do texts.append(column.name ~ ': ' ~ column.type) -%} {%- endfor -%}
     {%- set now = dbt_backfill.explain_comparably(backfill, backfill.query, names) -%}
     {%- if now is none or now.columns != texts | join(', ') -%}
-        {{ return('it returns a column that it had with another name or type') }}
+        {{ return('it returns an old column with another name or type') }}
     {%- elif now != dbt_backfill.explain_comparably(backfill, plan.query, names) -%}
         {{ return(other_values) }}
     {%- elif left_out == 'new' and not dbt_backfill.leaves_words_out(backfill.query, plan.query) -%}
-        {{ return('it does more than leave columns out, and no rows would be read to compare what it has') }}
+        {{ return('it does more than leave columns out, and no barrier would read rows to find the difference') }}
     {%- elif left_out == 'old' and not dbt_backfill.leaves_words_out(plan.query, backfill.query) -%}
         {{ return('it does more than add columns') }}
     {%- endif -%}
@@ -84,7 +87,7 @@
 {% endmacro %}
 
 
-{#- Return the columns that have not the name of one of `others`. -#}
+{#- Return the columns whose name none of `others` has. -#}
 {% macro _without_names(columns, others) %}
     {%- set names, left = others | map(attribute='name') | map('lower') | list, [] -%}
     {%- for column in columns if column.name | lower not in names -%} {%- do left.append(column) -%} {%- endfor -%}
@@ -93,8 +96,8 @@
 
 
 {#-
-    Return what is to be filled, and dropped, once the query returns other columns, see new_filling. Refuse what the MV cannot get or
-    lose, and a version that the query does not read: a pinned one, or one in which the upstream has not the columns that it needs.
+    Return which columns are to be filled and dropped after the query has changed, see new_filling. Refuse a column that the MV cannot get or
+    lose. Refuse a version on which the query does not run, such as a pinned one in which the upstream lacks a column.
 
     Arguments:
       columns (dict): how they differ, see find_other_columns.
@@ -102,8 +105,8 @@
 {% macro begin_filling(backfill, state, observed, analysis, version, columns) %}
     {%- if not state.uniform -%}
         {%- do dbt_backfill.refuse(
-            'its query returns other columns, and its vnodes have different positions',
-            'Let them come to the end (without backfill_vnodes) with the previous query, or rebuild the MV with --full-refresh'
+            'its query returns other columns, but its vnodes have different positions',
+            'Run the previous query without backfill_vnodes until all vnodes have finished, or rebuild the MV with --full-refresh'
         ) -%}
     {%- endif -%}
     {%- set left = state.committed.get('drops') or [] if state.dirty else [] -%}
@@ -124,7 +127,7 @@
     Return a plan of the kind `fill` with its next range, as get_plan_with_range returns one.
 
     Arguments:
-      filling (dict): as it is before, see new_filling.
+      filling (dict): the state before the plan, see new_filling.
 -#}
 {% macro get_plan_with_fill(backfill, state, plan, filling) %}
     {%- set rate, last = backfill.options.backfill_rate_limit, state.committed -%}
@@ -145,7 +148,7 @@
 {% endmacro %}
 
 
-{#- Return the fields of a plan that say where its window and the next ones end, up to the position, by one pass over their keys. -#}
+{#- Return the fields of a plan that say where its window and the next windows end, up to the position. One pass over the keys finds them. -#}
 {% macro find_fill_bounds(backfill, state, plan) %}
     {%- set remaining = {
         'range_low': plan.fill_low, 'range_high': state.get('position'), 'last_range': state.finished, 'vnodes': none,
@@ -155,7 +158,7 @@
 {% endmacro %}
 
 
-{#- Return these fields for bounds that are known. The last window ends where the MV does. -#}
+{#- Return the fields that find_fill_bounds returns, for known bounds. The last window ends at the position of the MV. -#}
 {% macro _fill_bounds_of_plan(state, bounds, complete) %}
     {{ return({
         'fill_high': bounds[0] if bounds else (none if state.finished else state.position),
@@ -167,17 +170,17 @@
 
 
 {#-
-    Give the MV the columns that a plan fills, and drop those that it drops. This commits no rows. A statement that was read before it
-    conflicts on Delta; on Iceberg a column that it does not know stays null, and one that is gone is not read.
+    Add the columns that a plan fills to the MV, and drop the columns that it drops. This commits no rows. On Delta, a statement that began
+    before the ALTER conflicts with it. On Iceberg, such a statement leaves new columns null and does not read dropped columns.
 
-    An ALTER is a statement of its own, right behind its fence. It commits only what nothing else has altered since it began.
+    Each ALTER is a statement of its own, right after its fence. It fails if something else has altered the table since it began.
 -#}
 {% macro run_alterations(backfill, plan) %}
     {%- set step, needed = 'alter the columns in the barrier ' ~ plan.epoch, dbt_backfill.get_alterations(backfill.mv, plan) -%}
     {%- if needed -%}
         {%- set fence = dbt_backfill.get_fence(backfill, plan) -%}
         {%- do dbt_backfill.run_table(step, dbt_backfill.get_alter_script(needed, fence, yields=true)) -%}
-        {#- Sent once more, and by itself, an ALTER that failed says why. -#}
+        {#- An ALTER that failed is sent again by itself, to show its error. -#}
         {%- set failed = dbt_backfill.get_alterations(backfill.mv, plan) -%}
         {%- if failed -%} {%- do dbt_backfill.run_table(step, dbt_backfill.get_alter_script(failed, fence, yields=false)) -%} {%- endif -%}
     {%- endif -%}
@@ -211,8 +214,8 @@
 
 
 {#-
-    Return a script that sends these ALTERs, unless it is fenced. With `yields` it goes on after one that fails: an ALTER that is sent again,
-    or by two runs at once, finds its work done.
+    Return a script that sends these ALTERs; the fence stops it if the plan is not the one to execute. With `yields` the script continues
+    after an ALTER fails, because the ALTER may be done already: it was sent before, or another run has sent it.
 -#}
 {% macro get_alter_script(alterations, fence, yields) -%}
     begin
@@ -232,7 +235,7 @@
 {%- endmacro %}
 
 
-{#- True if a query is another one with some of its words left out. -#}
+{#- True if `query` is `other` with some words left out. -#}
 {% macro leaves_words_out(query, other) %}
     {%- set at, words = namespace(found=0), dbt_backfill.get_words(query) + [none] -%}
     {%- for word in dbt_backfill.get_words(other) -%}

@@ -1,13 +1,13 @@
 {#-
     Return what a run observes of an MV before its first barrier, and refuse what does not belong to this MV: {
-      'state': as read_state returned it, or, of an MV that is about to be created, see observe_missing,
-      'mv': the MV as the run has found it, see read_mv; none if there was none,
-      'late_reset': why it is to be reset although nobody asked for it, none as a rule,
-      'analysis': what it took to know of the query, see new_analysis
+      'state': as read_state returned it; for an MV that is about to be created, see observe_missing,
+      'mv': the MV as the run found it, see read_mv; none if there was no MV,
+      'late_reset': why the MV has to be reset although nobody asked for it; none as a rule,
+      'analysis': what the run already knows about the query, see new_analysis
     }
 
-    It writes in two cases only: it takes over a table that is to become the MV, see take_over_table, and it creates the MV of an earlier
-    run that died after it had created the state.
+    It writes in two cases only: it takes over a table that is to become the MV, see take_over_table; and it creates the MV if an earlier run
+    died after it had created the state.
 -#}
 {% macro observe_state(backfill, reads_nothing=false) %}
     {%- set found = dbt_backfill.observe_tables(backfill, reads_nothing) -%}
@@ -30,16 +30,16 @@
 
 
 {#-
-    Return what exists of an MV; nothing is written. Each other combination of tables has its own refusal. {
-      'observed': of an MV that goes on, or is about to be created, see observe_state; for any other one it is absent, and there is
-      'takeover': how the table of its name becomes the MV, see find_takeover, with its 'properties'; or
+    Return which tables of an MV exist, without writing anything. Each combination of tables that is not listed here is refused. {
+      'observed': see observe_state, if the MV and its state exist, or if neither does; otherwise it is absent, and there is
+      'takeover': how the table with the MV's name becomes the MV, see find_takeover, with the table's 'properties'; or
       'left': the state of a first run that died before the MV existed, with
-          'missing', what is observed without it, see observe_missing, and 'is_of_another_model', see _is_of_another_model,
+          'missing', what is observed without that state, see observe_missing, and 'is_of_another_model', see _is_of_another_model,
       'existing': see get_existing_relations; 'settings': the session's, see read_settings
     }
 
     Arguments:
-      reads_nothing (boolean): true if the run is of `--empty` or `--sample`, which takes no table.
+      reads_nothing (boolean): true in a run with `--empty` or `--sample`, which takes over no table.
 -#}
 {% macro observe_tables(backfill, reads_nothing=false) %}
     {%- set settings = dbt_backfill.read_settings() -%}
@@ -75,7 +75,7 @@
 {% endmacro %}
 
 
-{#- Return those of these tables that exist, none for the others; by default of those that a run looks for. -#}
+{#- Return these tables, with none for each one that does not exist. The default names are those that a run looks for. -#}
 {% macro get_existing_relations(relations, names=['mv', 'progress', 'barriers']) %}
     {%- set existing = {} -%}
     {%- for name in names -%} {%- do existing.update({name: dbt_backfill.load_table(relations[name])}) -%} {%- endfor -%}
@@ -83,13 +83,16 @@
 {% endmacro %}
 
 
-{#- Return the state beside a table, none if there is none. Refuse one that is not of this package, or that this version does not read. -#}
+{#-
+    Return the state that an earlier run left; none if there is none. Refuse a table that is not a state of this package, or whose format this
+    version does not read.
+-#}
 {% macro read_left_state(backfill, existing) %}
     {%- if existing.progress is none -%} {{ return(none) }} {%- endif -%}
     {%- set properties = dbt_backfill.read_listed_properties(existing.progress, backfill.progress) -%}
     {%- if 'dbt_backfill.id' not in properties and 'dbt_backfill.format' not in properties -%}
         {%- do dbt_backfill.refuse(
-            backfill.progress.render() ~ ' exists, and is no state of this package; it has the name that the state of '
+            backfill.progress.render() ~ ' exists, but is not a state of this package; it has the name that the state of '
                 ~ backfill.mv.render() ~ ' would have',
             'Rename it, or give the model another alias', mv=backfill.get('name')
         ) -%}
@@ -101,8 +104,8 @@
 
 
 {#-
-    Refuse a table where the history, or the controls, of a new MV would be, unless it is one that an earlier MV has left and that the new
-    MV can write to. If a lookup costs a statement, as in another catalog, the first barrier's commit looks at the controls.
+    Refuse a table that has the name of the new MV's history or controls, unless an earlier MV left it and the new MV can write to it. In
+    another catalog, where a lookup costs a statement, the controls are not looked up here: the commit of the first barrier does that.
 -#}
 {% macro check_leftovers_are_ours(backfill, existing) %}
     {%- if existing.barriers -%}
@@ -110,9 +113,9 @@
         {%- if properties.get('dbt_backfill.format') != dbt_backfill.state_format()
                 or properties.get('format', '').startswith('iceberg') != (backfill.options.file_format == 'iceberg') -%}
             {%- do dbt_backfill.refuse(
-                backfill.barriers.render() ~ ' exists, and is no history that this version of the package writes to '
+                backfill.barriers.render() ~ ' exists, but is not a history that this version of the package writes to '
                     ~ backfill.options.file_format,
-                'Drop or rename it; it has nothing but a history of barriers', mv=backfill.get('name')
+                'Drop or rename that table; it has only a history of barriers', mv=backfill.get('name')
             ) -%}
         {%- endif -%}
     {%- endif -%}
@@ -124,8 +127,8 @@
 
 
 {#-
-    Return what is observed of an MV that is about to be created, see observe_state: the epoch 0, at which no vnode has started. Refuse a
-    query that cannot be followed. `settings`: the session's, see read_settings.
+    Return what is observed of an MV that is about to be created, see observe_state: its epoch is 0, and no vnode has started. Refuse a query
+    from which no MV can be made, see analyze_query. `settings`: the session's, see read_settings.
 -#}
 {% macro observe_missing(backfill, settings) %}
     {%- set analysis = dbt_backfill.check_key_order(backfill, dbt_backfill.analyze_query(backfill, dbt_backfill.new_analysis())) -%}
@@ -141,8 +144,8 @@
 
 
 {#-
-    True if the state that a first run has left, which failed or died before it had created the MV, is of another model than today's, or
-    of a table that was to be taken and is gone: it is replaced, because nothing was ever merged.
+    True if the state that a first run left is of another model than today's, or of a table that was to be taken over but is gone. (That run
+    failed or died before it had created the MV.) Such a state is replaced, because nothing was ever merged.
 -#}
 {% macro _is_of_another_model(backfill, missing, left) %}
     {{ return(left.committed and (left.committed.kind != 'create'
@@ -152,13 +155,13 @@
 
 {#-
     Return what is observed of an MV whose tables exist, see observe_state. Refuse a state of another MV, a damaged one, a copy, and an
-    Iceberg MV that something else has replaced. It is to be reset once more (`late_reset`) if an earlier reset came late: this run finds it so, or
-    the last commit did.
+    Iceberg MV that something else has replaced. The MV has to be reset once more (`late_reset`) if an earlier reset was executed late. This
+    run finds that out, or the last commit did.
 
     Arguments:
       existing (dict): as get_existing_relations returned it.
-      settings (dict): the session's, see read_settings; none if they were not read.
-      properties (dict): of the MV, if they were read.
+      settings (dict): the session's, see read_settings; none if they have not been read yet.
+      properties (dict): of the MV; none if they have not been read yet.
 -#}
 {% macro observe_existing(backfill, existing, settings=none, properties=none) %}
     {%- if settings is none -%}
@@ -175,7 +178,7 @@
     {%- if not committed or committed.backfill_id != mv.id -%}
         {%- do dbt_backfill.refuse(
             'its state ' ~ progress ~ ' belongs to another MV',
-            'Restore the one that was made with ' ~ table ~ ', or drop both to build it again, ' ~ dbt_backfill.or_adopt_text(backfill),
+            'Restore the state that was made with ' ~ table ~ ', or drop both to build it again, ' ~ dbt_backfill.or_adopt_text(backfill),
             mv=backfill.get('name')
         ) -%}
     {%- elif state.epoch != state.last_epoch or state.epoch != committed.epoch
@@ -198,7 +201,7 @@
     {%- set came_late = other is not none or committed.get('begun_anew') -%}
     {{ return({
         'state': state, 'mv': mv, 'analysis': dbt_backfill.new_analysis(),
-        'late_reset': table ~ ' was reset, as by a full refresh that came late' if came_late else none,
+        'late_reset': table ~ ' was reset by something else, such as a late full refresh' if came_late else none,
     }) }}
 {% endmacro %}
 
@@ -211,10 +214,11 @@
       'docs': see apply_docs, none if it has none,
       'properties': all of them,
       'original': see find_original,
-      'partitions': the names by which it is partitioned since it was made or adopted; the config may have others by now
+      'partitions': the columns by which it was partitioned when it was made or adopted; the config may name others by now
     }
 
-    Refuse a table not created by this package, and one whose owner, or catalog, has since set a property that exactness needs otherwise.
+    Refuse a table that this package did not create. Refuse an MV if its owner or its catalog has set a property to a value with which
+    barriers are not exact.
 -#}
 {% macro read_mv(backfill, properties) %}
     {%- set mv, file_format = backfill.mv.render(), backfill.options.file_format -%}
@@ -245,28 +249,30 @@
 {% endmacro %}
 
 
-{#- Return the name of the MV that a table with these properties is a copy of; none if it is no copy, as far as they say. -#}
+{#- Return the name of the MV of which a table with these properties is a copy; none if the properties do not show that it is a copy. -#}
 {% macro find_original(mv, properties) %}
     {%- set original = properties.get('dbt_backfill.mv') or mv.render() -%}
     {#- Spark does not show the name of a table in which it sees a secret, such as `password_resets`. -#}
     {%- if dbt_backfill.is_redacted(original) -%} {{ return(none) }} {%- endif -%}
     {%- set own, noted = (mv.render() | lower | replace('`', '')).split('.'), (original | lower | replace('`', '')).split('.') -%}
-    {#- The session's own catalog may be named, or not. -#}
+    {#- The name may include the session's own catalog, or not. -#}
     {%- set known = [own | length, noted | length] | min -%}
     {{ return(none if own[-known:] == noted[-known:] else original) }}
 {% endmacro %}
 
 
 {#-
-    Return how an Iceberg MV has left the snapshot of the last barrier: none, or {
-      'by_late_reset': true if by a reset of this package that came late, which Iceberg lets replace a table whatever was committed since: it
-          has left its id and another oldest ancestor, or the table began again and is empty, so that there is nothing to lose,
-      'rows': it has now
+    Return how something else than a barrier has replaced an Iceberg MV since the last barrier: none if nothing has, or {
+      'by_late_reset': true if a late reset of this package did it. (Iceberg lets a statement replace a table even if others have committed in
+          the meantime.) The late reset left its own id and another oldest ancestor. Or the table was created again and is empty, so that
+          nothing can be lost,
+      'rows': the number of rows that the MV has now
     }
 
-    CREATE OR REPLACE, dbt's `table` materialization too, keeps the properties and with them our id. A reset replaces the MV itself before it
-    is committed or given up. Two runs may both have executed one reset, and the id is that of the last: so it counts only if the oldest
-    ancestor is another one than at the last commit. A snapshot that has expired says nothing, unless the table began again since that barrier.
+    CREATE OR REPLACE keeps the table properties, and so our id, also if dbt's `table` materialization sends it. While a reset, or a given-up
+    plan, is planned but not committed, nothing is concluded: the reset itself replaces the MV. Two runs may have executed the same reset, and
+    the id is that of the later one. So another id counts only if the oldest ancestor differs from that of the last commit too. If the
+    snapshot of the last barrier has expired, nothing is concluded either, unless the table was created again after that barrier.
 
     Arguments:
       relations (dict): see get_relations.
@@ -278,8 +284,8 @@
     {%- if known in [none, snapshot_id] or planned and (dbt_backfill.replaces_mv(planned) or planned.kind == 'abandon') -%}
         {{ return(none) }}
     {%- endif -%}
-    {#- How often the known snapshot is in the history, and among the ancestors of the current one; whether the table began again after the
-        barrier; the oldest ancestor of the current one, absent if it has expired. -#}
+    {#- How often the history has the known snapshot, and how often as an ancestor of the current one; how often the table was created again
+        after the barrier; the oldest ancestor of the current snapshot, absent if that has expired. -#}
     {%- set sql -%}
         select to_json(named_struct(
             'entries', count_if(snapshot_id = {{ known }}),
@@ -314,18 +320,21 @@
 {% endmacro %}
 
 
-{#- Refuse a table with these properties, without a state: not created by this package, a copy of an MV (dbt's `clone`, say), or an MV. -#}
+{#-
+    Refuse a table with these properties that has no state. It is a table that this package did not create, a copy of an MV (by dbt's `clone`,
+    say), or an MV.
+-#}
 {% macro refuse_missing_state(backfill, properties) %}
     {%- if 'dbt_backfill.id' not in properties -%} {%- do dbt_backfill.refuse_foreign_mv(backfill) -%} {%- endif -%}
     {%- set mv, name = backfill.mv.render(), dbt_backfill.get_name_of(backfill) -%}
     {%- set adopt = dbt_backfill.get_operation_text('adopt_table', '{model: ' ~ name ~ '}') -%}
-    {#- One that clone_backfill has not finished has its own name already. -#}
+    {#- If clone_backfill did not finish, the table has its own name in dbt_backfill.mv already. -#}
     {%- set original = properties.get('dbt_backfill.clone') or dbt_backfill.find_original(backfill.mv, properties) -%}
     {%- if original -%}
         {%- set clone = dbt_backfill.get_operation_text('clone_backfill', '{model: ' ~ name ~ ', source: ' ~ original ~ ', replace: true}') -%}
         {%- do dbt_backfill.refuse(
             mv ~ ' is a clone of the MV ' ~ original ~ ', without its state',
-            'To go on from there: ' ~ clone ~ '. To have its rows compared with the query: ' ~ adopt, mv=backfill.get('name')
+            'To continue from the state of that MV: ' ~ clone ~ '. To have its rows compared with the query: ' ~ adopt, mv=backfill.get('name')
         ) -%}
     {%- endif -%}
     {%- do dbt_backfill.refuse(
@@ -335,13 +344,16 @@
 {% endmacro %}
 
 
-{#- Refuse tables whose state this version does not read. `properties`: of the MV, or of the progress table. The first format had no number. -#}
+{#-
+    Refuse tables whose state has a format that this version does not read. `properties`: of the MV or of the progress table. The first format
+    had no number.
+-#}
 {% macro refuse_state_format(backfill, properties) %}
     {%- set state = backfill.progress.render() -%}
     {%- do dbt_backfill.refuse(
-        'its state ' ~ state ~ ' has the format ' ~ properties.get('dbt_backfill.format', '1') ~ ', and this version of the package reads '
+        'its state ' ~ state ~ ' has the format ' ~ properties.get('dbt_backfill.format', '1') ~ ', but this version of the package reads '
             ~ dbt_backfill.state_format(),
-        'Use the version that made it, or drop ' ~ backfill.mv.render() ~ ', ' ~ state ~ ' and ' ~ backfill.barriers.render()
+        'Use the version of the package that made it, or drop ' ~ backfill.mv.render() ~ ', ' ~ state ~ ' and ' ~ backfill.barriers.render()
             ~ ' to build it again', mv=backfill.get('name')
     ) -%}
 {% endmacro %}
@@ -350,7 +362,7 @@
 {% macro refuse_foreign_mv(backfill) %}
     {%- set adopt = dbt_backfill.get_operation_text('adopt_table', '{model: ' ~ dbt_backfill.get_name_of(backfill) ~ '}') -%}
     {%- do dbt_backfill.refuse(
-        backfill.mv.render() ~ ' exists, and was not made by this materialization',
+        backfill.mv.render() ~ ' exists, but was not made by this materialization',
         'To keep its rows: ' ~ adopt ~ '. To replace it: set replace_existing to true, and run the model once with --full-refresh. '
             ~ 'Or drop or rename it', mv=backfill.get('name')
     ) -%}
@@ -364,13 +376,16 @@
 {% endmacro %}
 
 
-{#- Refuse a copy of an MV (`original`: see find_original) beside a copy of its state: a barrier may have come between the two. -#}
+{#-
+    Refuse a copy of an MV (`original`: see find_original) that has a copy of the state: a barrier may have been committed between the two
+    copies.
+-#}
 {% macro refuse_copy(backfill, original) %}
     {%- set mv = backfill.mv.render() -%}
     {%- do dbt_backfill.refuse(
-        mv ~ ' is a copy of the MV ' ~ original ~ ', and its state is a copy too, by something else than clone_backfill, so that nobody '
-            ~ 'knows whether they are of one barrier',
-        'Drop them and run clone_backfill, ' ~ dbt_backfill.or_adopt_text(backfill) ~ '. If it was only renamed, with its state: ALTER TABLE ' ~ mv
+        mv ~ ' is a copy of the MV ' ~ original ~ ', and its state is a copy too, but clone_backfill did not make them, so '
+            ~ 'they may be of different barriers',
+        'Drop both and run clone_backfill, ' ~ dbt_backfill.or_adopt_text(backfill) ~ '. If you only renamed the MV and its state: ALTER TABLE ' ~ mv
             ~ " SET TBLPROPERTIES ('dbt_backfill.mv' = '" ~ mv ~ "')", mv=backfill.get('name')
     ) -%}
 {% endmacro %}

@@ -1,20 +1,20 @@
 {#-
-    Store the plan of the next epoch, the step "plan" of a barrier. Return {'waits'}: what its feed has not landed, or {
-      'plan': the one that is stored now,
-      'staged': its changes, as stage_changes returns them; none if it has none, or is another run's,
+    Store the plan of the next epoch: this is the step "plan" of a barrier. Return {'waits': what the feed has not landed yet}, or {
+      'plan': the plan that is stored now,
+      'staged': the plan's changes, as stage_changes returns them; none if it has no changes, or if another run made it,
       'views': the temporary views that were made on the way,
-      'source': its range source, if that is a copy which more plans read; else none, as of another run's plan, see get_source_read,
-      'result': of the script that stored it
+      'source': the plan's range source, if that is a copy that several plans read, see get_source_read; else none, and none if another run
+      made the plan,
+      'result': the result of the script that stored the plan
     }
 
-    One script does what belongs together: it stages the changes, checks the keys that the barrier reads and, if
-    nothing is wrong with them, creates the tables of a first run and stores the plan, unless one is stored already.
-    If an earlier run died, or another one is alive, its plan is adopted word for word. So whatever is
-    refused is refused before anything is written.
+    One script does all of this. It stages the changes and checks the keys that the barrier reads. If the keys are valid, it creates the
+    tables (in a first run) and stores the plan, unless another run has stored one in the meantime. That plan is then adopted word for word.
+    So a refusal comes before anything is written.
 
     Arguments:
-      choice (dict): what choose_plan chose.
-      columns (list): of the MV, where it is about to be created.
+      choice (dict): as choose_plan returned it.
+      columns (list): of the MV, if it is about to be created.
 -#}
 {% macro plan_barrier(backfill, state, observed, choice, columns=none) %}
     {%- set analysis = choice.analysis -%}
@@ -64,8 +64,7 @@
 
 
 {#-
-    Return what the statements of get_stage left. Keys that were read again because the feed may report other keys for them have no
-    bounds.
+    Return the changes that the statements of get_stage have staged. They have no bounds if the feed may report other keys than the upstream has.
 -#}
 {% macro get_own_stage(backfill, plan, result) %}
     {%- set staged = dict(result.staged, low=none, high=none) if result.staged.get('altered_keys') else result.staged -%}
@@ -76,7 +75,7 @@
 {% endmacro %}
 
 
-{#- True if the plan has changes to merge: something was backfilled, and the version of what is followed moves. -#}
+{#- True if the plan has changes to merge: something was backfilled, and the version of the upstream, or of its change table, moves. -#}
 {% macro has_changes(state, plan) %}
     {%- set merges = dbt_backfill.kind_of(plan).merges_changes -%}
     {%- if not merges or merges == 'limited' and plan.get('touched') is none -%} {{ return(false) }} {%- endif -%}
@@ -88,16 +87,16 @@
 
 
 {#-
-    Return an attempt at a plan: what its script needs in addition to it, which is not stored; {'waits'} if the feed has not landed what the
-    rows of a live database may show. {
-      'plan': as it would be stored, but for the rows that the script counts,
-      'most_rows': the plan is stored only if its range has at most so many rows; none for any number,
-      'range_from': the copy that its range is to be read from, as a source of the plan; none for the upstream itself,
-      'keys_are_unique': true if equal hashes were found to be no equal keys
+    Return an attempt to store a plan: the plan, and what its script needs in addition, which is not stored. Return {'waits'} if the rows of a
+    live database may show changes that the feed has not landed. {
+      'plan': as it would be stored, but without the numbers of rows, which the script counts,
+      'most_rows': the plan is stored only if its range has at most so many rows; none if any number is allowed,
+      'range_from': the copy from which the range is to be read, as a source of the plan; none for the upstream itself,
+      'keys_are_unique': true if an earlier attempt found equal hashes, but no equal keys
     }
 
-    Where no version of the upstream can be read again, the rows that the plan reads are staged before. If the feed reported an event that
-    names no key, such as a TRUNCATE, the plan is a re-anchor, and its rows are read after that.
+    If no version of the upstream can be read again, the rows that the plan reads are staged first. If the feed reports an event that names no
+    key, such as a TRUNCATE, the plan becomes a re-anchor, and its rows are read after that event.
 -#}
 {% macro new_attempt(backfill, state, observed, analysis, plan, most_rows=none, copy=none) %}
     {%- set attempt = {'plan': plan, 'most_rows': most_rows, 'range_from': copy, 'keys_are_unique': false} -%}
@@ -121,7 +120,7 @@
     {%- if begun.taken.unclear -%}
         {%- do dbt_backfill.refuse(
             begun.taken.unclear ~ ', four times in a row',
-            'Run again when the table is not emptied; if the feed does not have its large values, set REPLICA IDENTITY FULL for it'
+            'Run again when nobody empties the table; if the feed lacks its large values, set REPLICA IDENTITY FULL for the table'
         ) -%}
     {%- endif -%}
     {{ return(dict(attempt, plan=begun.taken.plan)) }}
@@ -129,8 +128,8 @@
 
 
 {#-
-    Return the next attempt, after one whose script stored no plan: as a re-anchor, without its copy, with other bounds, or because keys
-    with equal hashes were not equal. Refuse what no attempt repairs.
+    Return the next attempt, after the script of `attempt` stored no plan. The next one is a re-anchor, or reads no copy, or has other bounds,
+    or no longer checks keys whose hashes were equal but which are not. Refuse if no other attempt can succeed.
 -#}
 {% macro find_next_attempt(backfill, state, observed, analysis, attempt, result, views) %}
     {%- set plan, source, checked = attempt.plan, backfill.source, result.get('checked') or {} -%}
@@ -153,7 +152,7 @@
         {%- set sources = dbt_backfill.with_void_copy(reanchor.sources, given_up=plan.sources) -%}
         {{ return(dbt_backfill.new_attempt(backfill, state, observed, analysis, dict(reanchor, sources=sources))) }}
     {%- elif doubt -%}
-        {%- do log(dbt_backfill.get_model_name(model) ~ ': ' ~ doubt ~ ', so that its upstream itself is read', info=true) -%}
+        {%- do log(dbt_backfill.get_model_name(model) ~ ': ' ~ doubt ~ ', so the upstream itself is read', info=true) -%}
         {%- if result.get('copy_is_gone') -%} {%- do adapter.cache_dropped(source.relation) -%} {%- endif -%}
         {{ return(without_copy) }}
     {%- elif twice -%}
@@ -173,7 +172,8 @@
         {%- if duplicates -%} {%- do dbt_backfill.refuse_duplicate_keys(plan, duplicates | map(attribute='key') | list, views) -%} {%- endif -%}
         {{ return(dict(attempt, keys_are_unique=true)) }}
     {%- endif -%}
-    {#- More rows came into the range than it holds. A copy of a part ends at the previous bounds. -#}
+    {#- The range has more rows than allowed by now. A copy of a part of the upstream ends at the previous bounds, so other bounds need the
+        upstream itself. -#}
     {%- set kept = attempt if not source or dbt_backfill.is_whole(source.recorded) else without_copy -%}
     {%- set find = dbt_backfill.find_fill_bounds if plan.get('fills') else dbt_backfill.find_bounds -%}
     {%- set bounds = find(dict(backfill, source=source if kept.range_from else none), state, kept.plan) -%}
@@ -181,7 +181,7 @@
 {% endmacro %}
 
 
-{#- Refuse keys that are not unique; `duplicates`: some of them, as lists of literals. The views are dropped before. -#}
+{#- Drop the views and refuse keys that are not unique. `duplicates`: some of the keys, as lists of literals. -#}
 {% macro refuse_duplicate_keys(plan, duplicates, views) %}
     {%- do dbt_backfill.drop_stages(views) -%}
     {%- do dbt_backfill.refuse(
@@ -195,17 +195,17 @@
 
 {#-
     Return the script of an attempt. Its result: {
-      'plan': the one that is stored, absent if the checks failed,
-      'lost': true if the changes are gone, see get_staging_statements; no plan is stored then,
-      'copy_is_gone': true if a table is, where one of them is a copy; all else is then absent,
-      'staged', 'reread': see get_stage, absent if the plan has no changes, or no key that is to be read again,
-      'overlaid': see get_copied_source, absent if there is none, or the changes are gone,
-      'checked': see get_key_check_sql, absent if the plan reads no keys
+      'plan': the plan that is stored; absent if the checks failed,
+      'lost': true if the changes can no longer be read, see get_staging_statements; then no plan is stored,
+      'copy_is_gone': true if the copy was to be read but a table is gone; then all other entries are absent,
+      'staged', 'reread': see get_stage; absent if the plan has no changes, or if no key is to be read again,
+      'overlaid': see get_copied_source; absent if the copy has no overlay, or the changes are gone,
+      'checked': see get_key_check_sql; absent if the plan reads no keys
     }
 
     Arguments:
-      backfill (dict): with the range source of the attempt, if that is a copy.
-      changes (dict or none): see get_changes; none if the plan has none.
+      backfill (dict): its 'source' is the range source of the attempt, if that is a copy.
+      changes (dict or none): see get_changes; none if the plan has no changes.
 -#}
 {% macro get_plan_script(backfill, state, attempt, changes, columns=none) -%}
     {%- set plan, traits = attempt.plan, dbt_backfill.upstream_traits(backfill.upstream) -%}
@@ -215,7 +215,7 @@
     {%- set counted = dbt_backfill.get_counted_plan(plan, staged=stage is not none, overlaid=overlay is not none) if scan else plan -%}
     {%- set known = (['staged', 'reread', 'merged'] if stage else []) + (['overlaid'] if overlay else []) + (['checked'] if scan else []) -%}
     {%- set handler = dbt_backfill.upstream_traits(backfill.feed or backfill.upstream).lost_conditions if stage else none -%}
-    {#- If the changes were lost, `staged` may be set already. Without keys to read again, `size(null)` is -1, or null. -#}
+    {#- If the changes were lost, `staged` may be set nevertheless. If no keys are to be read again, `size(null)` is -1, or null. -#}
     {%- set conditions = (['not lost'] if handler else [])
         + (['staged.null_keys = 0', 'coalesce(size(reread.twice), 0) <= 0'] if stage else [])
         + (['overlaid.doubtful = 0'] if overlay else []) + (['checked.null_keys = 0', 'not checked.duplicates'] if scan else [])
@@ -274,7 +274,7 @@
 {%- endmacro %}
 
 
-{#- Return a select of the upstream's rows that a plan reads for the first time or again, and whose keys are checked; none if it reads none. -#}
+{#- Return a select of the upstream's rows that a plan reads, whose keys are to be checked; none if the plan reads no rows. -#}
 {% macro get_checked_scan(backfill, state, plan) %}
     {%- set slice = dbt_backfill.kind_of(plan).slice -%}
     {%- set with_null_keys = not dbt_backfill.upstream_traits(backfill.upstream).enforces_keys -%}
@@ -282,7 +282,7 @@
         {{ return(dbt_backfill.get_range_scan_sql(
             dbt_backfill.get_range_read(backfill, plan), plan, state, backfill, plan.key, with_null_keys=with_null_keys
         )) }}
-    {#- With a rate of 0 the second position does not move. -#}
+    {#- With a rate limit of 0 the second position does not move. -#}
     {%- elif slice == 'replace' and (plan.get('last_fill') or plan.get('fill_high') != plan.get('fill_low')) -%}
         {{ return(dbt_backfill.get_range_scan_sql(
             dbt_backfill.get_planned_read(backfill, plan), dbt_backfill.get_fill_window(plan), state, backfill, plan.key
@@ -302,7 +302,7 @@
 {% endmacro %}
 
 
-{#- True if the plan moves the position, or finishes vnodes, also where its rows were not counted yet. -#}
+{#- True if the plan moves the position or finishes vnodes. This does not depend on its numbers of rows, which may not be counted yet. -#}
 {% macro moves_position(plan) %}
     {{ return(plan.last_range or plan.get('range_high') != plan.get('range_low')) }}
 {% endmacro %}
@@ -310,13 +310,14 @@
 
 {#-
     Return the plan with `counted`, see get_plan_json_sql: the numbers of rows that the script counts in `checked`. If the changes and the
-    range both have at most 100,000 rows, they are merged by one statement. A range alone is merged without the clauses for rows that
-    exist already, which on Delta is faster for many rows.
+    range both have at most 100,000 rows, one statement merges both. A larger range gets a MERGE of its own, without clauses for existing
+    rows; on Delta that is faster for many rows.
 
     Arguments:
-      staged (boolean): true if the script counts the changes, too, in `merged`.
-      overlaid (boolean): true if the range has changes laid over it. They and those that are merged are not read by one statement: of
-        two table_changes of a table in one query Spark reads the versions of the first for both (seen with Spark 4.1 and Delta 4.3).
+      staged (boolean): true if the script also counts the changes, in `merged`.
+      overlaid (boolean): true if the range is read from a copy with an overlay of later changes. One statement must not read both the overlay
+        and the changes to merge: if a query has two table_changes of one table, Spark reads the versions of the first for both (seen with
+        Spark 4.1 and Delta 4.3).
 -#}
 {% macro get_counted_plan(plan, staged, overlaid) %}
     {%- set counts = dict(plan.get('counted') or {}, upstream_row_count='checked.upstream_row_count') -%}
@@ -334,13 +335,13 @@
 
 
 {#-
-    Return the part of a script that reads changes. Only now it shows that they are gone: a VACUUM need not be in the log, nor every
-    change of the columns. It shows in a statement of its own, such as CACHE TABLE: an error in a query that sets a variable has no
-    condition any more, and no handler takes it.
+    Return the part of a script that reads changes. Only reading shows whether they are gone: the log need not have every VACUUM or change of
+    columns. The read is a statement of its own, such as CACHE TABLE: the error of a query that sets a variable has lost its condition, so
+    that no handler catches it.
 
     Arguments:
-      handler (string or none): the conditions by which that shows, see the trait `lost_conditions`.
-      then (string): what is done where it does.
+      handler (string or none): the error conditions that mean lost changes, see the trait `lost_conditions`.
+      then (string): the statement to execute then.
 -#}
 {% macro get_staging_statements(statements, handler, then) -%}
     {%- if handler -%}
@@ -355,8 +356,8 @@
 
 
 {#-
-    Return statements of a script that store a plan, if nothing is planned in its epoch yet. Two runs cannot both do that; of two at once
-    the second finds that of the first.
+    Return statements of a script that store a plan, if nothing is planned for its epoch yet. If two runs do that at once, only one plan is
+    stored, and the other run finds it.
 -#}
 {% macro get_store_plan_statements(backfill, plan) -%}
     set planned = {{ dbt_backfill.get_plan_json_sql(plan) }};
@@ -373,13 +374,13 @@
 
 
 {#-
-    Return a statement of a script that moves the state. On Delta a conflict with another run is no error: the script reads the state after
-    it. On Iceberg it fails the script.
+    Return a statement of a script that moves the state. On Delta a conflict with another run raises no error, and the script goes on to read
+    the state. On Iceberg a conflict fails the script.
 
     Arguments:
-      sql (string): an UPDATE or a MERGE with its own guard, the epoch and the plan in its condition: sent again it changes nothing.
-      literals (dict): text in `sql` -> SQL expression of the literal that replaces it, see get_execute_with_literals_sql. Iceberg's UPDATE
-        takes no variables.
+      sql (string): an UPDATE or a MERGE whose condition has the epoch and the plan, so that it changes nothing if it is sent again.
+      literals (dict): text in `sql` -> SQL expression of the literal that replaces it, see get_execute_with_literals_sql. An UPDATE of an
+        Iceberg table cannot use variables.
 -#}
 {% macro get_state_statement(backfill, sql, literals={}) -%}
     {%- set update = dbt_backfill.get_execute_with_literals_sql(sql, literals) if literals else sql -%}
@@ -388,8 +389,8 @@
 
 
 {#-
-    Return a select of the plan that is stored for an epoch, as {'plan'}, null if there is none, and of the script's variables `known`. All
-    rows are read: a filter costs Delta a job that looks for files to skip.
+    Return a select of the plan that is stored for an epoch, as {'plan'} (null if there is none), and of the script's variables `known`. It
+    reads all rows: with a filter, Delta would run a job that looks for files to skip.
 -#}
 {% macro get_next_plan_sql(relations, epoch, known=[]) -%}
     select concat('{',
@@ -398,6 +399,6 @@
         {%- endfor %}
         '"plan":', coalesce(max(if(vnode = 0 and epoch = {{ epoch - 1 }}, plan, null)), 'null'), '}'
     )
-    {#- Without the columns of the key: one of the name of a variable would be taken for it. #}
+    {#- The columns of the key are left out: a column with the name of a variable would hide that variable. #}
     from (select vnode, epoch, plan from {{ relations.progress.render() }})
 {%- endmacro %}

@@ -1,4 +1,7 @@
-{#- Return the upstream as a plan reads it, as text after FROM: a live database itself, as long as the rows of the plan are not staged. -#}
+{#-
+    Return the upstream as a plan reads it, as text after FROM. For a live database these are the staged rows of the plan, or the table itself
+    before they are staged.
+-#}
 {% macro get_planned_read(backfill, plan) %}
     {%- set upstream, version, stage = backfill.upstream, dbt_backfill.get_source(plan).version, dbt_backfill.get_source(plan, 'stage') -%}
     {%- if not stage -%} {{ return(dbt_backfill.ask(upstream, 'upstream_read')(upstream, version)) }} {%- endif -%}
@@ -7,9 +10,9 @@
 
 
 {#-
-    Return what a range is read from, as text after FROM: the upstream, or a copy of it. Only the run that made the plan knows a copy, as
-    `source` of `backfill`; whoever adopts the plan reads the upstream itself. The bounds of ranges may be found in a copy without its
-    overlay: rows that came or went make ranges larger or smaller, nothing else.
+    Return what a range is read from, as text after FROM: the upstream, or a copy of it. Only the run that made the plan has a copy, as
+    `source` of `backfill`; a run that adopts the plan reads the upstream itself. The bounds of ranges may be found in a copy without its
+    overlay: rows that were added or deleted later only make a range larger or smaller.
 -#}
 {% macro get_range_read(backfill, plan) %}
     {%- set copied = plan.kind == 'advance' and backfill.get('source') -%}
@@ -18,14 +21,15 @@
 
 
 {#-
-    Return the rows of a range source, as text after FROM. The statements that read it do not know which it is: the rows that were read
-    once of a live database, or a replica of an upstream that is not ordered by its key. A source is {
+    Return the rows of a range source, as text after FROM. The statements that read the rows are the same for both sources: the rows that were
+    read once from a live database, or a replica of an upstream that is not ordered by its key. A source is {
       'relation', 'kind', 'version': a table, and its version,
-      'columns': the names of those that are read,
+      'columns': the names of the columns that are read,
       'where': a predicate of the rows that are read; none for all,
-      'overlay': the last state of the keys that changed after these rows were copied, as it is written after FROM, with `__bf_deleted`; none
-        if none did,
-      and, of a copy that more plans read, 'recorded': as a source of a plan, 'setup': what makes the overlay, see get_copied_source
+      'overlay': the last state of the keys that changed after these rows were copied, as text after FROM, with the column `__bf_deleted`;
+        none if no key changed,
+      only for a copy that several plans read: 'recorded': the copy as a source of a plan, 'setup': the statements that make the overlay, see
+      get_copied_source
     }
 -#}
 {% macro get_source_read(source, keys) %}
@@ -49,7 +53,7 @@
 {% endmacro %}
 
 
-{#- Return the range source of a copy without later changes, in which the bounds of ranges are found. -#}
+{#- Return the range source of a copy without later changes. It serves to find the bounds of ranges. -#}
 {% macro new_copied_source(copy) %}
     {{ return({
         'relation': dbt_backfill.parse_relation(copy.relation), 'kind': copy.kind, 'version': copy.version,
@@ -58,24 +62,25 @@
 {% endmacro %}
 
 
-{#- True if a copy has all rows that are ahead. -#}
+{#- True if a copy has all rows that are still to be read. -#}
 {% macro is_whole(copy) %}
     {{ return(fromjson(copy.definition).ranges is none) }}
 {% endmacro %}
 
 
 {#-
-    Return the range source of a copy, with the changes up to the version of a plan. A part of the script that plans the barrier leaves
-    the last state of each key of the range that changed since in a cached view, see get_last_states_view_sql, and in `overlaid`: {
-      'count': how many keys,
-      'doubtful': how many of them, or of null keys, have an unknown state in the version of the plan. A key is known if its events
-        begin with as many rows as the copy has of it, one or none. One more is counted if a column has another type than in the copy,
-        such as a struct with a new field
-    }, null if the changes are gone. It is 'setup': {'declarations', 'statements', 'views': those that are made}; none where nothing can
-    have changed, because the copy shows the plan's version.
+    Return the range source of a copy, with the changes up to the version of a plan. A part of the script that plans the barrier makes a
+    cached view of the last state of each key in the range that has changed since the copy, see get_last_states_view_sql. It sets the variable
+    `overlaid`: {
+      'count': the number of these keys,
+      'doubtful': the number of these keys, and of null keys, whose state in the version of the plan is unknown. The state of a key is known if
+        its first event agrees with the number of rows that the copy has of the key (one or none). If a column has another type than in the
+        copy, such as a struct with a new field, `doubtful` is one higher
+    }; null if the changes are gone. The parts of the script are in 'setup': {'declarations', 'statements', 'views': the names of the views that
+    they make}; none if the copy has the plan's version, so that nothing can have changed.
 
     Arguments:
-      copy (dict): as a source of the plan; its definition has the 'version' of the upstream that it shows, and its 'columns'.
+      copy (dict): as a source of the plan; its definition has the 'version' of the upstream that was copied, and the 'columns'.
 -#}
 {% macro get_copied_source(backfill, state, observed, plan, copy) %}
     {%- set shown, version, source = fromjson(copy.definition), dbt_backfill.get_source(plan).version, dbt_backfill.new_copied_source(copy) -%}
@@ -85,11 +90,11 @@
     {%- set events = dbt_backfill.get_range_scan_sql('(' ~ changes.events ~ ')', plan, state, backfill, keys, with_null_keys=true) -%}
     {%- set copied = dbt_backfill.get_source_read(source, keys) -%}
     {%- set columns, listed, types = dbt_backfill.upstream_columns(keys), dbt_backfill.identifiers(shown.columns), [] -%}
-    {#- Spark reports the types of a select without rows, too. An aggregate over no rows has one row. -#}
+    {#- An aggregate over no rows still returns one row, and Spark reports its types. -#}
     {%- for read in [names.overlay, copied] -%}
         {%- do types.append('(select typeof(any_value(struct(' ~ listed ~ '))) from (select ' ~ listed ~ ' from ' ~ read ~ ' limit 0))') -%}
     {%- endfor -%}
-    {#- A deleted row is in doubt, too: the feed may have altered its key, so that another row was deleted. -#}
+    {#- A deleted row is also in doubt: the feed may have altered its key, and then another row was deleted. -#}
     {%- set altered = dbt_backfill.altered_key_predicate(changes, keys, 'overlay.') -%}
     {%- set doubts = [
         'overlay.__bf_unclear', dbt_backfill.null_key_predicate(dbt_backfill.upstream_columns(keys, 'overlay.')),
@@ -120,8 +125,8 @@
 
 
 {#-
-    Return why a range cannot be read from a copy, by the result of the script that plans the barrier; none if it can. Null or doubled
-    keys in a copy may be gone from the upstream, which the feed need not report.
+    Return why a range cannot be read from a copy, according to the result of the script that plans the barrier; none if it can. Null or
+    duplicate keys in the copy do not mean that the upstream still has them: the feed need not report that they are gone.
 -#}
 {% macro find_doubt_of_copy(source, result) %}
     {%- set checked = result.get('checked') or {} -%}
@@ -133,12 +138,12 @@
 
 
 {#-
-    Return the sources of a plan whose copy is not read any more. Its record stays, without a version: it says how often the upstream would
-    be read without a copy.
+    Return the sources of a plan whose copy is no longer read. The record of the copy stays, without a version, because it says how often the
+    upstream would be read without a copy.
 
     Arguments:
       sources (list): of the plan.
-      given_up (list): those of the plan that it replaces.
+      given_up (list): the sources of the plan that this plan replaces.
 -#}
 {% macro with_void_copy(sources, given_up=[]) %}
     {%- set copy = dbt_backfill.get_source({'sources': sources + given_up}, 'replica') -%}
@@ -147,8 +152,8 @@
 
 
 {#-
-    Return the columns of the upstream, as a plan reads it, that the query names, and the key's, as a list of {'name', 'type'}: all of
-    them if it has a star.
+    Return the upstream's columns that the query names and those of the key, as a list of {'name', 'type'}; all columns if the query has a
+    star. The upstream is the one that the plan reads.
 -#}
 {% macro get_needed_columns(backfill, plan) %}
     {%- set columns = dbt_backfill.get_query_columns('select * from ' ~ dbt_backfill.get_planned_read(backfill, plan)) -%}
@@ -161,15 +166,15 @@
 
 
 {#-
-    Return USING, LOCATION and TBLPROPERTIES of a copy. Outside of a run of the model it is made at the catalog's own location.
+    Return USING, LOCATION and TBLPROPERTIES of a copy. If no run of the model makes the copy, it gets the catalog's own location.
 
     Arguments:
-      properties (dict): of it alone.
+      properties (dict): the properties of this copy only.
 -#}
 {% macro get_clauses_of_copy(backfill, relation, properties) -%}
     {%- set format = backfill.options.file_format -%}
     {%- set own = {'dbt_backfill.format': dbt_backfill.state_format()} -%}
-    {#- Where a catalog has it otherwise, as Nessie's does, no table is dropped with its files. -#}
+    {#- If a catalog turns this property off, as Nessie's does, no table can be dropped with its files. -#}
     {%- if format == 'iceberg' -%} {%- do own.update({'gc.enabled': 'true'}) -%} {%- endif -%}
     {%- set all = dict(dbt_backfill.exact_table_properties(format), **dict(properties, **own)) -%}
     {%- if not backfill.get('name') -%} {{ return(dbt_backfill.table_clauses(relation, all)) }} {%- endif -%}
@@ -178,11 +183,11 @@
 
 
 {#-
-    Return the properties of a copy as it is now, to drop it: dbt's list of tables is as old as the invocation. None if there is none,
-    or one that was not created by this package.
+    Return the current properties of a copy that is to be dropped; dbt's list of tables is as old as the invocation. None if there is no such
+    table, or if this package did not create it.
 
     Arguments:
-      mark (string): the property by which it is known.
+      mark (string): a property that only a table of this package has.
 -#}
 {% macro find_own_copy(relation, mark='dbt_backfill.format') %}
     {%- set existing = dbt_backfill.find_table(relation) -%}
@@ -192,11 +197,11 @@
 
 
 {#-
-    Return a statement that drops a copy with its files, which an Iceberg table in a metastore keeps without PURGE. PURGE is an error if its
-    properties have `gc.enabled` off, because the catalog overrides it.
+    Return a statement that drops a copy with its files. Without PURGE, the files of an Iceberg table in a metastore would stay. If the
+    catalog has overridden the table property `gc.enabled` with false, PURGE is an error and is left out.
 
     Arguments:
-      properties (dict): that it has; none if they were not read.
+      properties (dict): of the copy; none if they have not been read.
 -#}
 {% macro get_drop_copy_sql(file_format, relation, properties=none) -%}
     {%- if properties is none and file_format == 'iceberg' -%} {%- set properties = dbt_backfill.read_table_properties(relation) -%} {%- endif -%}

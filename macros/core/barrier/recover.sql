@@ -1,9 +1,9 @@
 {#-
-    Return what becomes of a plan that an earlier run left: {'plan': the one to execute, 'may_give_up': see run_merge}. It is executed word
-    for word, unless its version can no longer be read or the MV is to be rebuilt anyway; then it is abandoned.
+    Decide about a plan that an earlier run left. Return {'plan': the plan to execute, 'may_give_up': see run_merge}. The plan is executed
+    word for word. If what it reads is gone, or the MV is to be rebuilt anyway, it is abandoned instead.
 -#}
 {% macro adopt_plan(backfill, state, observed, plan, rebuild) %}
-    {#- Nothing that a rescale or a plan that was given up reads can be lost, and a rebuild may follow it. -#}
+    {#- A rescale and an abandoned plan read nothing that can be lost, and a rebuild may follow them. -#}
     {%- set may_be_lost, lost = plan.kind not in ['rescale', 'abandon'], none -%}
     {%- if may_be_lost -%}
         {%- set source, is_swap, options = dbt_backfill.get_source(plan), plan.get('generation') is not none, backfill.options -%}
@@ -18,8 +18,9 @@
         {%- if stage and not lost and not dbt_backfill.ask(backfill.upstream, 'stage_kept')(stage) -%}
             {%- set lost = 'the rows that were staged for it are gone' -%}
         {%- endif -%}
-        {#- A rebuild wants a plan that replaces the MV by what the config says now. A reset whose query cannot be executed is left by changing
-            the model. A generation that is put in place has come to its end, whatever its order. -#}
+        {#- Before a rebuild, only a plan that replaces the MV as the config says now is executed. If the query of a reset cannot be executed,
+            the user changes the model, and the reset is given up here. A generation that is put in place is complete, so its order does not
+            matter. -#}
         {%- set wanted = not rebuild or dbt_backfill.replaces_mv(plan) and plan.vnode_count == options.vnode_count
             and (is_swap or dbt_backfill.get_order(plan.key) == options.backfill_order)
             and not dbt_backfill.find_difference(backfill, state.settings, dbt_backfill.new_analysis(), plan) -%}
@@ -28,18 +29,18 @@
             {%- if given_up is none -%} {%- do dbt_backfill.refuse_concurrent_run(plan) -%} {%- endif -%}
             {{ return({'plan': given_up, 'may_give_up': false}) }}
         {%- endif -%}
-        {#- A plan of the committed query is compared with the model as it was then: if the model returns other columns by now, the MV gets
-            these after the plan. A run whose query differs otherwise was refused before, or rebuilds the MV. -#}
+        {#- If a plan has the committed query, it is compared with the model of that time: the MV gets today's other columns after this plan.
+            If the query differs in more than columns, the run was refused earlier, or it rebuilds the MV. -#}
         {%- set alters = options.on_schema_change in ['append_new_columns', 'sync_all_columns'] and plan.query_hash == state.committed.query_hash -%}
         {%- set as_planned = dict(backfill, query=plan.query, query_hash=plan.query_hash) if alters else backfill -%}
         {%- if not is_swap -%} {%- do dbt_backfill.check_model_of_plan(as_planned, state.settings, plan) -%} {%- endif -%}
     {%- endif -%}
-    {#- The user has to know: the plan may fail again as it did in the earlier run. -#}
+    {#- The user should know this: the plan may fail again, as in the earlier run. -#}
     {%- if plan.kind != 'abandon' -%}
         {%- set name = dbt_backfill.get_model_name(model) -%}
         {%- do log(
-            name ~ ' goes on with barrier ' ~ plan.epoch ~ ' (' ~ plan.kind ~ '), which was planned at ' ~ plan.planned_at
-                ~ ' and not committed. Should it fail on a row, correct that upstream and run again; to give the plan up: '
+            name ~ ' continues barrier ' ~ plan.epoch ~ ' (' ~ plan.kind ~ '), which was planned at ' ~ plan.planned_at
+                ~ ' but not committed. If it fails on a row, correct the row upstream and run again. To give the plan up: '
                 ~ dbt_backfill.get_operation_text('abandon_plan', '{model: ' ~ name ~ '}'), info=true
         ) -%}
     {%- endif -%}
@@ -48,30 +49,30 @@
 
 
 {#-
-    Refuse a plan of another deployment of the model, which first made or rebuilt the MV while this run was alive: what its
-    query makes of a row may depend on settings that this session does not have. A rescale makes nothing of a row.
+    Refuse a plan of another deployment of the model, which made or rebuilt the MV during this run: the result of its query may depend on
+    settings that this session does not have. A rescale is not refused, because it executes no query.
 
     Arguments:
       settings (dict): the session's, see get_result_settings.
-      views (list): the temporary views to drop before.
+      views (list): the temporary views to drop before a refusal.
 -#}
 {% macro check_model_of_plan(backfill, settings, plan, views=[]) %}
     {%- if plan.kind == 'rescale' -%} {{ return(none) }} {%- endif -%}
     {%- set difference = dbt_backfill.find_difference(backfill, settings, dbt_backfill.new_analysis(), plan) -%}
     {%- if difference -%}
         {%- do dbt_backfill.drop_stages(views) -%}
-        {#- A plan whose new column fails on a row fails so at every run of its own query. -#}
+        {#- If a new column fails on a row, the plan fails at every run. -#}
         {%- set instead = ', or give that plan up: ' ~ dbt_backfill.get_operation_text('abandon_plan', '{model: '
             ~ dbt_backfill.get_model_name(model) ~ '}') if plan.get('fills') or plan.get('drops') else '' -%}
         {%- do dbt_backfill.refuse(
             'another run has planned its barrier ' ~ plan.epoch ~ ', and between that run and this one ' ~ difference,
-            'Let one deployment of the model run' ~ instead ~ '. Nothing of this barrier was written by this run'
+            'Run only one deployment of the model' ~ instead ~ '. This run wrote nothing of this barrier'
         ) -%}
     {%- endif -%}
 {% endmacro %}
 
 
-{#- True if the upstream has gone on since a plan was made, so that the next plan would read another version. -#}
+{#- True if the upstream has a newer version than the plan reads, so that the next plan would read that version. -#}
 {% macro has_gone_on(backfill, plan, observed) %}
     {%- set source = dbt_backfill.get_source(plan, 'feed' if backfill.feed else 'upstream') -%}
     {%- set followed = observed.feed if backfill.feed else observed -%}
@@ -80,9 +81,9 @@
 
 
 {#-
-    Give up a plan that cannot be executed. Its number of vnodes becomes that of the state, which stays. The plan is never overwritten by
-    another: marked as abandoned, it fences the runs that still execute it, and its epoch is committed at the old position as `dirty`. Nothing is marked once another run has committed it. Return the plan as it is then, none
-    if another run has gone on.
+    Give up a plan that cannot be executed. It gets the number of vnodes of the state, which does not change. No other plan overwrites it. The
+    mark `abandon` fences the runs that still execute it, and its epoch is committed at the old position as `dirty`. If another run has
+    already committed the plan, nothing is marked. Return the marked plan; none if another run committed or replaced it.
 -#}
 {% macro mark_abandoned(backfill, state, plan, reason) %}
     {%- set given_up = tojson(dict(plan, kind='abandon', reason=reason, vnode_count=state.committed.vnode_count)) -%}
@@ -102,7 +103,7 @@
 {% endmacro %}
 
 
-{#- Send what stops the MERGEs of a plan that was given up, see get_stopping_sql. -#}
+{#- Send the statement that stops the MERGEs of a plan that was given up, see get_stopping_sql. -#}
 {% macro run_abandon(backfill, plan) %}
     {%- set sql = dbt_backfill.get_stopping_sql(backfill, plan) -%}
     {%- if sql -%} {%- do dbt_backfill.run_table('stop what is on its way in the barrier ' ~ plan.epoch, sql, backfill.mv) -%} {%- endif -%}
@@ -110,13 +111,13 @@
 
 
 {#-
-    Return a statement after which a MERGE of a given-up plan fails, also if the MERGE has passed its fence; none if no MERGE can be running.
-    On Delta the statement changes the table's metadata. On Iceberg it is a MERGE that writes one row of the MV again, unchanged:
-    merge-on-read writes a deleted position for it, which may be of any key, and a MERGE fails if one was committed since its base. (An
-    empty MV has no such row, and copy-on-write writes no deleted position.)
+    Return a statement after which every MERGE of a given-up plan fails, even a MERGE that has passed its fence; none if no MERGE can be
+    running. On Delta the statement changes the table's metadata. On Iceberg it is a MERGE that writes one row of the MV again, unchanged.
+    Merge-on-read records the old row as deleted, and a MERGE fails if such a deletion was committed after it began, whatever the key of the
+    row. (An empty MV has no row to write, and copy-on-write records no deletion.)
 
-    If the MV does not have the plan's key, no running MERGE can be committed. Either the plan replaces the MV, without a MERGE, and has not
-    done so yet. Or something else has replaced the MV since, and Iceberg merges nothing into a table that was replaced.
+    If the MV does not have the plan's key, no running MERGE can be committed. Then either the plan replaces the MV (without a MERGE) and has
+    not done so yet, or something else has replaced the MV since. Iceberg commits no MERGE to a table that was replaced meanwhile.
 -#}
 {% macro get_stopping_sql(backfill, plan) -%}
     {%- set mv = backfill.mv.render() -%}
@@ -124,7 +125,7 @@
         {{ return('alter table ' ~ mv ~ " set tblproperties ('dbt_backfill.given_up' = '" ~ plan.epoch ~ "')") }}
     {%- endif -%}
     {%- set types = dbt_backfill.types_by_name(dbt_backfill.get_table_columns(backfill.mv)) -%}
-    {#- A column of a type that Spark cannot compare only has the name of one of the key. -#}
+    {#- If Spark cannot compare the type of a column, the column is not of the key: it only has the same name. -#}
     {%- for key in plan.key -%}
         {%- set type = types.get(key.name | lower, 'map<') -%}
         {%- if 'map<' in type or 'variant' in type -%} {{ return(none) }} {%- endif -%}
@@ -138,12 +139,12 @@
 
 
 {#-
-    Return what was given up since the last barrier that was executed, as the commit of an abandoned plan records it: {'since': that
-    barrier, 'plans': those that were given up after it, the newest (`plan`) first}. None if a reset is among them, which another one follows,
-    or if they are too many to be looked at.
+    Return the plans that were given up since the last executed barrier, as the commit of an abandoned plan records them: {'since': that
+    barrier, 'plans': the given-up plans, with the newest (`plan`) first}. None if one of them replaces the MV, because a reset or swap has to
+    follow then, or if there are too many of them.
 
     Arguments:
-      committed (dict): the plan of the epoch before it.
+      committed (dict): the plan of the previous epoch.
 -#}
 {% macro add_given_up(committed, plan) %}
     {%- set earlier = committed.get('given_up') if committed.kind == 'abandon'
@@ -160,10 +161,10 @@
 
 
 {#-
-    Return the ends of the ranges above the position that given-up plans could write to, [] for one that is open above; none if the whole
-    MV has to be compared. In a sweep nothing is promised above the position. Below the position they could write what the upstream changed
-    since the last executed barrier. The feed still has to list that, up to a version that goes on from theirs; also keys that came with
-    their version and have gone since.
+    Return the ends of the ranges above the position that given-up plans could write to, with [] for a range without an end; none if the whole
+    MV has to be compared. In a sweep the result is an empty list, because nothing is promised above the position. Below the position,
+    given-up plans could write what the upstream changed since the last executed barrier. The feed still has to list these changes, up to a
+    version that continues the versions of those plans. It also has to list keys that were added by then and have been deleted since.
 -#}
 {% macro find_touched_ranges(backfill, state, observed) %}
     {%- set given_up = state.committed.get('given_up') if state.dirty else none -%}
@@ -192,7 +193,7 @@
 {% endmacro %}
 
 
-{#- Give up a plan whose step `failed` has failed, unless it failed because another run went on. -#}
+{#- Give up a plan whose step `failed` has failed. Refuse to go on if the step failed because another run committed the plan or replaced it. -#}
 {% macro give_up_plan(backfill, plan, failed) %}
     {%- set now = dbt_backfill.read_state(backfill) -%}
     {%- set given_up = dbt_backfill.mark_abandoned(
@@ -205,13 +206,13 @@
 
 
 {#-
-    Return a plan that repairs the MV without a feed: a re-anchor, a sweep or a reset. After plans that were given up, it repairs only what
-    they could touch, if that is known. Otherwise the whole prefix is read again, at once or in slices (a sweep), and its keys are checked
-    again, unless `on_gap` refuses that. An MV that has no rows yet is reset. One whose sweep has read nothing yet keeps its previous rows.
+    Return a plan that repairs the MV without a feed: a re-anchor, a sweep or a reset. After plans were given up, it repairs only what these
+    could write to, if that is known. Otherwise the whole prefix is read again, at once or in slices (a sweep), and its keys are checked
+    again; `on_gap` may refuse that. An MV that has no rows yet is reset. An MV whose sweep has read nothing yet keeps its previous rows.
 
     Arguments:
       whole (boolean): true if no part can be repaired alone: the changes cannot be read, or the feed does not list all that changed.
-      filling (dict or none): see new_filling; whatever reads the whole prefix again also ends that.
+      filling (dict or none): see new_filling. A plan that reads the whole prefix again also fills these columns to the end.
       views (list): the temporary views to drop before a refusal.
 -#}
 {% macro choose_recovery(backfill, state, observed, analysis, reason, started, whole=false, views=[], filling=none) %}
@@ -233,17 +234,18 @@
         {%- do dbt_backfill.refuse(
             'its next barrier would compare all ' ~ '{:,}'.format(state.row_count) ~ ' rows read so far with its query, because '
                 ~ reason,
-            "Set on_gap='reanchor' to let it, on_gap='sweep' to do so in slices, or rebuild the MV with --full-refresh"
+            "Set on_gap='reanchor' to allow that, on_gap='sweep' to compare them in slices, or rebuild the MV with --full-refresh"
         ) -%}
     {%- elif touched is none and sweeps -%}
-        {#- The old position is recorded as the beginning of its range, where the state stays if it is given up; it has no end. -#}
+        {#- A sweep records the old position as the beginning of its range: if it is given up, the state keeps that position. The range has no
+            end. -#}
         {{ return(dict(dict(plan, kind='sweep', range_high=none, next_bounds=[], bounds_complete=false), **ended)) }}
     {%- endif -%}
     {{ return(dict(plan, touched=touched, **ended)) }}
 {% endmacro %}
 
 
-{#- Return a plan that rebuilds the MV, whose key, number of vnodes and order may be others than before. -#}
+{#- Return a plan that rebuilds the MV. The rebuilt MV may have another key, number of vnodes and order than before. -#}
 {% macro new_reset_plan(backfill, state, analysis, reason) %}
     {{ return(dict(
         dbt_backfill.new_plan(backfill, state, analysis, 'reset', reason), sweeps=false, vnode_count=backfill.options.vnode_count,
@@ -253,8 +255,7 @@
 
 
 {#-
-    Return a plan that replaces the MV by a next generation: with the query that it was filled by, up to the version that it holds,
-    and its counts of rows.
+    Return a plan that replaces the MV by a next generation. The plan has that generation's query, upstream version and numbers of rows.
 
     Arguments:
       next (dict): see read_filled_generation.
@@ -277,7 +278,10 @@
 {% endmacro %}
 
 
-{#- Return the key of a rebuild with the progress table's columns for its position. Only a full refresh may give it others. -#}
+{#-
+    Return the key of a rebuild, with the columns of the progress table for its position. If the key or the number of vnodes changes, these
+    may be new columns.
+-#}
 {% macro place_positions(backfill, state, key) %}
     {%- if dbt_backfill.has_shape_of(state.committed, key, backfill.options.vnode_count) -%}
         {{ return(dbt_backfill.keep_positions(key, state.committed)) }}

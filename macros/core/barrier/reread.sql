@@ -1,29 +1,30 @@
 {#-
-    Return a part of the staging script that reads keys whose last state the feed does not report, because they existed twice in the
-    upstream, once more from the upstream, at the version of the plan: there each has to be once again, or not at all. The script has the
-    stage's summary in `staged`; this part leaves in `reread`: {
-      'count': how many keys, 'low', 'high': the least and the greatest of them as literals,
+    Return a part of the staging script. If a key existed twice in the upstream, the feed does not report its last state. This part reads such
+    keys again from the upstream, at the version of the plan, where each key has to occur once or not at all. The script has the stage's
+    summary in `staged`; this part sets `reread`: {
+      'count': the number of keys, 'low', 'high': the least and the greatest of them as literals,
       'twice': up to three of them that exist twice in that version too
-    }, null if no key was in doubt. Doubtful are
+    }; null if no key was in doubt. These keys are in doubt:
 
-      - keys whose events are no chain of states (`__bf_unclear`),
-      - keys that were inserted and that the MV has: then there was a row already,
-      - keys whose only event takes away a row that Q does not return, where the MV has one of that key,
-      - keys that the feed may list otherwise than they are (`staged.altered_keys`), and all those up to the position that it would
-        list so, of the upstream and of the MV: one of these it may be that has changed. These are no keys of the stage.
+      - keys whose events are not a chain of states (`__bf_unclear`),
+      - keys that were inserted although the MV has them: a row existed already,
+      - keys whose only event deletes a row that Q does not return, although the MV has a row of that key,
+      - keys that the feed may report with another value than they have (`staged.altered_keys`). Then all keys of the upstream and of the MV,
+        up to the position, that the feed would report with this same value are in doubt: any of them may have changed. The stage does not
+        have these keys.
 
-    All but the first need a look into the MV; of keys that were inserted or are gone between the bounds of the stage. It may have the
-    plan's own changes already, if a run died in the middle of them: then more keys are read again, with the same result.
+    All but the first case need a read of the MV; for inserted and deleted keys only between the bounds of the stage. If a run died while it
+    executed the plan, the MV may have changes of the plan already. Then more keys are read again, with the same result.
 
     Arguments:
       names (dict): of the views, see get_stage_names.
-      suspicions (list): names of columns of the stage, one of which is true of a suspect.
+      suspicions (list): names of columns of the stage; a key is a suspect if one of them is true.
       altered (string or none): see altered_key_predicate.
 -#}
 {% macro get_reread_statements(backfill, state, plan, names, suspicions, altered) -%}
     {%- set keys, key_columns = plan.key, dbt_backfill.upstream_columns(plan.key) -%}
     {%- set columns, source_columns = key_columns | join(', '), dbt_backfill.upstream_columns(keys, 'source.') -%}
-    {#- The bounds are known only when the script runs. These are their placeholders, and what replaces them in the two views. -#}
+    {#- The bounds are known only when the script runs. Here are their placeholders, and the expressions that replace these in the two views. -#}
     {%- set low, high, of_stage, of_reread = [], [], {}, {} -%}
     {%- for side, placeholders in [('low', low), ('high', high)] -%}
         {%- for _ in keys -%}
@@ -34,7 +35,7 @@
         {%- endfor -%}
     {%- endfor -%}
     {%- set doubtful_keys = dbt_backfill.get_doubtful_keys_sql(backfill, plan, names, suspicions, altered, low, high) -%}
-    {#- Bytes that are no UTF-8 have other bounds in files than in the feed, so their rows are looked for in all files. -#}
+    {#- Bytes that are not UTF-8 have other bounds in files than in the feed, so their rows are searched in all files. -#}
     {%- set rows -%}
         select source.*
         from {{ dbt_backfill.get_planned_read(backfill, plan) }} as source
@@ -83,8 +84,8 @@
 
 
 {#-
-    Return a select of the keys in doubt; `low` and `high`: placeholders of the bounds of the stage. If the feed may alter keys, the text
-    `__bf_alike__` at its end is to be replaced by get_alike_keys_sql, or by nothing.
+    Return a select of the keys in doubt. `low` and `high`: placeholders of the bounds of the stage. If the feed may alter keys, the select
+    ends with the text `__bf_alike__`, which is replaced by get_alike_keys_sql or by nothing.
 -#}
 {% macro get_doubtful_keys_sql(backfill, plan, names, suspicions, altered, low, high) -%}
     {%- set keys, stage = plan.key, names.states -%}
@@ -118,14 +119,15 @@
 
 
 {#-
-    Return a select of the keys up to the position, of the upstream at the version of the plan and of the MV, that the feed would list as
-    it lists one of those that it may have altered.
+    Return a select of keys up to the position, of the MV and of the upstream at the version of the plan: those that the feed would report
+    with the same value as a key that it may have altered.
 -#}
 {% macro get_alike_keys_sql(backfill, state, plan, names, altered) -%}
     {%- set keys, columns, carried, numbered = plan.key, dbt_backfill.upstream_columns(plan.key), [], [] -%}
     {%- for name in dbt_backfill.mv_columns(keys) -%} {%- do carried.append(name ~ ' as ' ~ columns[loop.index0]) -%} {%- endfor -%}
     {%- for column in columns -%} {%- do numbered.append(column ~ ' as k' ~ loop.index) -%} {%- endfor -%}
-    {#- A text that is the same of a key and of what the feed lists for it, see altered_predicate; also of some other keys. -#}
+    {#- A text that is the same for a key and for the value that the feed reports for it, see altered_predicate. Some other keys have the same
+        text. -#}
     {%- set listed = 'regexp_replace(to_json(struct(' ~ numbered | join(', ') ~ '), ' ~ dbt_backfill.whole_json_options()
         ~ "), '1582-10-(0[4-9]|1[0-6])[^\"]*', '')" -%}
     select {{ columns | join(', ') }}

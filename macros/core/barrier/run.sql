@@ -1,21 +1,21 @@
 {#-
-    Return what a run knows before it asks anything of Spark but where tables are, as a dict that all steps are given: {
+    Return what a run knows before it asks Spark for more than the location of tables. All steps get this dict: {
       'mv', 'progress', 'barriers', 'controls', 'staged', 'replica', 'live': relations,
       'options': the configuration,
       'upstream': {'relation', 'kind'},
-      'feed': the change table of the user's own, see get_change_table; none if the upstream's own feed is followed,
-      'sql': the model's query, 'query': with the upstream substituted, 'query_hash',
-      'started_at': when the run of the model began, for its budget of time,
-      'controls_of': the id of the MV whose controls apply, if that is not its own: of a next generation; else none,
-      'source': the range source of a barrier, if that is a copy which more plans read; else none, see get_source_read,
-      'partitions': the names of the columns by which the table of the MV is partitioned, as the run has found it, see read_mv;
-        none if the run makes it, as the config says,
+      'feed': the user's change table, see get_change_table; none if the upstream's own feed is read,
+      'sql': the model's query, 'query': the same with the upstream substituted, 'query_hash',
+      'started_at': when the run of the model began, for its time budget,
+      'controls_of': for a next generation, the id of the MV whose controls apply to it; else none,
+      'source': the range source of a barrier, if that is a copy that several plans read, see get_source_read; else none,
+      'partitions': the columns by which the MV's existing table is partitioned, see read_mv; none if the run creates the table, with the
+        partitions of the config,
       `generation`: `next` or `former` while a full refresh is made beside the MV in use, see find_next_generation; else none
     }
 
-    What Spark says is none of it: see observe_state, observe_upstream and new_analysis.
+    It has nothing that Spark knows about the MV, the upstream or the query: see observe_state, observe_upstream and new_analysis for these.
 
-    Outside of a run, `name` is that of the model, for messages.
+    Outside of a run it also has `name`, the model's name for messages.
 -#}
 {% macro get_backfill(mv, sql) %}
     {%- set options = dbt_backfill.read_config() -%}
@@ -33,44 +33,43 @@
 {% endmacro %}
 
 
-{#- Refuse options that an upstream of this kind, or with this feed, does not have. -#}
+{#- Refuse options that an upstream of this kind, or with this feed, does not support. -#}
 {% macro check_options_of_upstream(upstream, feed, options) %}
     {%- if dbt_backfill.upstream_traits(upstream).stages_ranges -%}
         {%- for needs, option in [(options.backfill_mode == 'snapshot', "backfill_mode 'snapshot'"), (options.live_view, 'live_view')] if needs -%}
             {%- do dbt_backfill.refuse(
-                option ~ ' reads a version of its upstream again, and ' ~ upstream.relation.render() ~ ' is a live table, which keeps none',
-                'Remove it; each barrier is exact without it'
+                option ~ ' reads a version of its upstream again, but ' ~ upstream.relation.render() ~ ' is a live table, which keeps no versions',
+                'Remove that option; each barrier is exact without it'
             ) -%}
         {%- endfor -%}
     {%- elif options.backfill_partitions > 1 -%}
         {%- do dbt_backfill.refuse(
             'backfill_partitions is ' ~ options.backfill_partitions ~ ', and ' ~ upstream.relation.render()
                 ~ ' is a table that Spark itself divides among its tasks',
-            'Remove it; it says how many connections read a range of a live database'
+            'Remove backfill_partitions; it sets how many connections read a range of a live database'
         ) -%}
     {%- endif -%}
     {%- set reason = dbt_backfill.why_no_replica(upstream, feed, options) if options.replicate == 'always' else none -%}
     {%- if reason -%}
         {%- do dbt_backfill.refuse(
-            "replicate is 'always', and " ~ reason,
-            'Remove it: a table can be replicated if it has its own change feed and the format of the MV, and if its keys are checked'
+            "replicate is 'always', but " ~ reason,
+            'Remove replicate: a table can only be replicated if it has its own change feed, has the same format as the MV, and its keys are checked'
         ) -%}
     {%- endif -%}
 {% endmacro %}
 
 
 {#-
-    Run barriers until the run's number of them is reached or there is nothing left to do. Return what to report:
-    {'message', 'state', 'plan': the last barrier's, 'rows_backfilled', 'read_seconds': of the barriers that read them, 'changed',
-    'deleted', 'barriers': how many, 'replaced': true if one of them has replaced the MV}.
+    Run barriers until the run has reached its number of barriers or there is nothing left to do. Return what to report: {'message', 'state',
+    'plan': the plan of the last barrier, 'rows_backfilled', 'read_seconds': the time of the barriers that read these rows, 'changed',
+    'deleted', 'barriers': the number of barriers, 'replaced': true if one of them has replaced the MV}.
 
-    A reset, a rescale and an abandoned plan do not count towards `barriers_per_run`: after a full refresh the same run goes on to
-    backfill.
+    A reset, a rescale and an abandoned plan do not count towards `barriers_per_run`: after a full refresh the same run continues with the backfill.
 
     Arguments:
       observed (dict): as observe_state returned it.
-      rebuild (string or none): why the user wants it rebuilt.
-      next (dict or text): the generation by which one of them replaces the MV, with which the run ends, see choose_plan.
+      rebuild (string or none): why the user wants the MV rebuilt.
+      next (dict or text): the generation that is to replace the MV; the barrier that does that ends the run, see choose_plan.
 -#}
 {% macro run_barriers(backfill, observed, rebuild, next=none) %}
     {%- set backfill = dict(backfill, partitions=observed.mv.partitions if observed.get('mv') else none) -%}
@@ -102,16 +101,17 @@
 
 
 {#-
-    Run one turn of the loop: a barrier, its report, and what it adds to `run`, the namespace of the loop, which has all that lives
-    longer than a barrier: 'state', 'analysis' and 'plan' after the last barrier; 'rebuild', why the MV is still to be rebuilt;
-    'barriers', those that count towards `barriers_per_run`, 'committed', all of them, and 'followed', how many of the last ones merged
-    changes only; 'allowance', see get_allowance, of the last one, none where only the config limits it; 'done', and 'ended' if there was
-    nothing to do or, with 'waits', its feed was not there yet, or 'spent' if a budget was.
+    Run one turn of the loop: run a barrier, report it and add its results to `run`. This is the namespace of the loop. It has everything that
+    outlives a barrier: 'state', 'analysis' and 'plan' after the last barrier; 'rebuild', why the MV is still to be rebuilt; 'barriers', the
+    number of barriers that count towards `barriers_per_run`; 'committed', the number of all barriers; 'followed', how many of the last
+    barriers in a row merged changes only; 'allowance', the allowance of the last barrier, see get_allowance, none if only the config limits
+    it; 'done', true at the end of the loop; 'ended', true if there was nothing left to do, or if the feed had not landed the changes yet
+    ('waits'); 'spent', true if a budget was spent.
 -#}
 {% macro _run_next_barrier(backfill, run) %}
     {%- set options = backfill.options -%}
     {%- if options.take_turns and adapter.type() == 'spark_backfill' -%} {%- do adapter.take_turn() -%} {%- endif -%}
-    {#- A barrier of another deployment came after that of this run, which would take its columns back. -#}
+    {#- Another deployment committed a barrier with another query after this run's last barrier. This run would undo the columns of that query. -#}
     {%- if run.plan and run.state.committed.query_hash not in [run.plan.query_hash, backfill.query_hash] -%}
         {%- do dbt_backfill.refuse_concurrent_run(run.plan) -%}
     {%- endif -%}
@@ -146,15 +146,15 @@
     {%- set reads_range, replaces_mv = dbt_backfill.kind_reads_range(plan), dbt_backfill.replaces_mv(plan) -%}
     {%- if replaces_mv -%} {%- set run.rebuild = none -%} {%- set run.replaced = true -%} {%- endif -%}
     {%- if run.state.committed.get('begun_anew') and not run.rebuild -%}
-        {%- set run.rebuild = 'a full refresh that came late has reset it' -%}
+        {%- set run.rebuild = 'a late full refresh has reset it' -%}
     {%- endif -%}
     {%- if reads_range and plan.get('range_row_count') -%}
         {%- set run.rows = run.rows + plan.range_row_count -%}
         {%- set run.read_seconds = run.read_seconds + barrier.seconds_without_copy -%}
     {%- endif -%}
-    {#- A rebuild is still to come if another run had planned an advance before it. -#}
+    {#- If another run had planned an advance, this barrier executed that plan, and the rebuild is still to come. -#}
     {%- if dbt_backfill.kind_of(plan).follows and not run.rebuild -%} {%- set run.barriers = run.barriers + 1 -%} {%- endif -%}
-    {#- `all` ends although the upstream may change for ever: once nothing is left to read, after two barriers of changes. -#}
+    {#- With `all`, the run has to end although the upstream may change for ever: it ends after two barriers in a row that only merged changes. -#}
     {%- set reads = not reads_range or plan.last_range or plan.get('range_row_count') is not none -%}
     {%- set run.followed = 0 if reads or run.rebuild else run.followed + 1 -%}
     {%- set run.done = run.barriers == wanted or replaces_mv and run.next or wanted is none and run.followed == 2 -%}
@@ -163,24 +163,26 @@
 
 
 {#-
-    Log one line each if the MV has another number of vnodes than the model's config says, because it was rescaled or the config was
-    changed, and if it is backfilled in another order. Neither changes what it means. The config applies when the MV is made or rebuilt.
+    Log a line if the MV has another number of vnodes than the model's config says, because it was rescaled or the config was changed. Log a
+    line if it is backfilled in another order than the config says. Neither changes the rows of the MV. The config applies when the MV is made
+    or rebuilt.
 -#}
 {% macro report_kept_shape(backfill, state) %}
     {%- if state.get('planned') or backfill.generation -%} {{ return(none) }} {%- endif -%}
     {%- set name, has, wanted = dbt_backfill.get_model_name(model), state.committed.vnode_count, backfill.options.vnode_count -%}
     {%- if has != wanted -%}
-        {%- set how = '. To give it these as it is: ' ~ dbt_backfill.get_operation_text(
+        {%- set how = '. To change the number without a rebuild: ' ~ dbt_backfill.get_operation_text(
             'rescale_backfill', '{model: ' ~ name ~ ', vnode_count: ' ~ wanted ~ '}') -%}
         {%- do log(
-            name ~ ' has ' ~ has ~ ' vnodes; vnode_count is ' ~ wanted ~ ', which counts when it is rebuilt'
+            name ~ ' has ' ~ has ~ ' vnodes; vnode_count is ' ~ wanted ~ ', which applies only when the MV is rebuilt'
                 ~ (how if has % wanted == 0 or wanted % has == 0 else ''), info=true
         ) -%}
     {%- endif -%}
     {%- set has, wanted = dbt_backfill.get_order(state.committed.key), backfill.options.backfill_order -%}
     {%- if has != wanted and not state.finished -%}
         {%- do log(
-            name ~ ' is backfilled ' ~ has ~ ', as it was begun; backfill_order is ' ~ wanted ~ ', which counts when it is rebuilt', info=true
+            name ~ ' is backfilled ' ~ has ~ ', as it was begun; backfill_order is ' ~ wanted ~ ', which applies only when the MV is rebuilt',
+            info=true
         ) -%}
     {%- endif -%}
 {% endmacro %}
@@ -209,8 +211,8 @@
 
 
 {#-
-    Log the line of a barrier. It ends with how long the barrier took, how many rows it read in a second, and, if ranges are limited, how
-    many barriers of its size are left and how long they would take one after the other, such as
+    Log the line of a barrier. It ends with the time that the barrier took and the rows that it read per second. If ranges are limited, the
+    number of remaining barriers of this size follows, with the time that they would take one after the other, such as
     `4 s, 12,500 rows/s, 5 barriers left (about 20 s)`.
 
     Arguments:
@@ -228,7 +230,7 @@
     {%- if rows and dbt_backfill.kind_reads_range(plan) -%}
         {%- set rate = rows / [seconds, 0.001] | max -%}
         {%- do times.append(('{:.1f}'.format(rate) if rate < 10 else dbt_backfill.get_number_text(rate)) ~ ' rows/s') -%}
-        {#- The barriers that are left are not like this one if it read some vnodes only, or was the last that filled a column. -#}
+        {#- The remaining barriers are different if this one read only some vnodes, or was the last one that filled a column. -#}
         {%- set differs = plan.get('vnodes') is not none or plan.get('fills') and not dbt_backfill.get_filling(state) -%}
         {%- if progress.rows_left is not none and not differs and not dbt_backfill.is_complete(state) -%}
             {%- set barriers = [1, (progress.rows_left / rows) | round(0, 'ceil') | int] | max -%}
@@ -265,7 +267,7 @@
         {%- endif -%}
         {%- do parts.append('+{:,} read for it'.format(plan.get('range_row_count') or 0)) -%}
     {%- elif not state.finished or plan.get('range_row_count') is not none -%}
-        {#- A database may not have estimated its rows. -#}
+        {#- The total is unknown if a database has not estimated its rows. -#}
         {%- set total = plan.get('upstream_row_count') if not state.finished else none -%}
         {%- do parts.append('{:,}'.format(state.row_count) ~ (' of {:,}'.format(total) if total else '') ~ ' rows') -%}
         {%- set read = ' compared' if plan.get('sweeps') else ' backfilled' -%}
@@ -283,10 +285,10 @@
 
 
 {#-
-    Return how much of the upstream was backfilled; while columns are being filled, how many of the MV's rows were read for them: {
-      'share': from 0 to 1. It is less than 1 until nothing is left, though rows that were deleted upstream still count as read,
+    Return how much of the upstream was backfilled, or, while columns are being filled, for how many of the MV's rows they were filled: {
+      'share': from 0 to 1. It is less than 1 as long as rows are left to be read. (Rows that were deleted upstream still count as read),
       'text': the share, such as `40.0 %`,
-      'rows_left': how many are left to be read; none if the upstream has not been counted
+      'rows_left': the number of rows that are left to be read; none if the upstream has not been counted
     }
 -#}
 {% macro get_progress(state) %}
@@ -301,15 +303,15 @@
 {% endmacro %}
 
 
-{#- True if nothing is left to be read. -#}
+{#- True if no rows are left to be read. -#}
 {% macro is_complete(state) %}
     {{ return(state.finished and not dbt_backfill.get_filling(state)) }}
 {% endmacro %}
 
 
 {#-
-    Return the message of a run's result: the barriers that it committed, why it ended if it did not use up `barriers_per_run`, and what
-    people have set that controls it.
+    Return the message of a run's result: the barriers that it committed, the reason if it ended before it reached `barriers_per_run`, and a
+    pause or rate limit that people have set.
 
     Arguments:
       run (namespace): of the loop of run_barriers, see _run_next_barrier.
@@ -326,7 +328,7 @@
 {% endmacro %}
 
 
-{#- Report the run as dbt's result of the model; with the adapter, as fields in run_results.json too. -#}
+{#- Report the run as dbt's result of the model. With the adapter, run_results.json also gets fields. -#}
 {% macro store_result_of_run(result) %}
     {%- if adapter.type() == 'spark_backfill' -%}
         {%- set state, progress = result.state, dbt_backfill.get_progress(result.state) -%}
@@ -347,13 +349,13 @@
 {% endmacro %}
 
 
-{#- Return how much of a comparison one barrier does, to follow what is compared; empty without a rate limit. -#}
+{#- Return the end of a message about a comparison, which says how many rows a barrier compares; empty without a rate limit. -#}
 {% macro get_slices_text(rate_limit) %}
     {{ return(', up to ' ~ '{:,}'.format(rate_limit) ~ ' rows of the upstream per barrier' if rate_limit else '') }}
 {% endmacro %}
 
 
-{#- Return a number as `12,500`, from a million on as `1.2 M` or `1.2 G`. -#}
+{#- Return a number as text, such as `12,500`, or from a million on `1.2 M` or `1.2 G`. -#}
 {% macro get_number_text(number) %}
     {%- if number < 999999.5 -%} {{ return('{:,.0f}'.format(number)) }} {%- endif -%}
     {{ return('{:.1f} M'.format(number / 1e6) if number < 999949999 else '{:.1f} G'.format(number / 1e9)) }}

@@ -1,18 +1,18 @@
 {#-
-    Stage the changes of a plan that another run has made, or an earlier one. While a barrier is planned, the same statements are part of
-    a script, see plan_barrier.
+    Stage the changes of a plan that this run did not make. If this run makes the plan, the same statements are part of the planning script,
+    see plan_barrier.
 
-    What is staged are the keys that changed in (S_k, S_k+1] and have pk <= P_k in their vnode, each with its last state, as a cached
-    temporary view: the feed is expensive to read, and is read more than once. A second view has the query's result for them, as the
-    MERGE reads it: the MV's columns, and `__bf_dropped`, true if the query returns no row of that key any more. (The table
-    `<mv>__staged` is something else, see upstreams/postgres/stage.sql.)
+    The stage has the keys that changed in (S_k, S_k+1] and have pk <= P_k in their vnode, each with its last state. It is a cached temporary
+    view, because the feed is expensive to read and would be read more than once. A second view has the query's result for these keys, as the
+    MERGE reads it: the MV's columns, and `__bf_dropped`, true if the query no longer returns a row of that key. (The table `<mv>__staged` is
+    something else, see upstreams/postgres/stage.sql.)
 
     Return {
-      'failed': see run_merge; the rest is absent if it is not none,
-      'name': of the second view,
+      'failed': see run_merge; if a step failed, all other entries are absent,
+      'name': the name of the second view,
       'count', 'null_keys', 'altered_keys', 'suspects', 'low', 'high': see get_stage,
-      'reread': see get_reread_statements; of the count 0 if the feed reports the last state of every key,
-      'upserts', 'drops': how many rows of the second view have a row, and how many have none
+      'reread': see get_reread_statements; its count is 0 if the feed reports the last state of every key,
+      'upserts', 'drops': for how many keys of the second view the query returns a row, and for how many it returns none
     }
 -#}
 {% macro stage_changes(backfill, state, plan, changes, may_give_up=false) %}
@@ -34,8 +34,9 @@
 
 
 {#-
-    Return the names of the temporary views of a barrier's changes. They belong to the session, which others may share, so they are of this
-    plan and this run: no other run can swap them. They are in every statement of the stage, so they are short.
+    Return the names of the temporary views of a barrier's changes. Other runs may share the session, and the views belong to the session. So
+    the names contain ids of this plan and this run, and no other run can replace the views. The names are short because every statement of
+    the stage has them.
 -#}
 {% macro get_stage_names(backfill, plan) %}
     {%- set id = local_md5([backfill.mv.render(), plan.plan_id, invocation_id] | join(' '))[:16] -%}
@@ -49,11 +50,11 @@
 
 
 {#-
-    Return the changes of a plan that has some, see has_changes: as the question upstream_changes describes them, but with all views of
-    the stage, each before those that it reads, and of the query, as far as the run knows it, {
+    Return the changes of a plan that has some, see has_changes. The result is that of the question upstream_changes, but with all views of
+    the stage (each before the views that it reads) and with two facts about the query, as far as the run knows them: {
       'drops_rows',
-      'read_columns': those whose change can change the MV's row; none if all changes are merged, because the feed does not
-        report what a row was, or because the MV's row may not be the query's result for that
+      'read_columns': the columns whose change can change the MV's row. None if all changes have to be merged: the feed does not report the
+        previous row, or the MV may not have the query's result for the previous row
     }
 -#}
 {% macro get_changes(backfill, state, observed, analysis, plan) %}
@@ -69,7 +70,8 @@
         ) -%}
     {%- endif -%}
     {%- set events = changes.events -%}
-    {#- Without columns that the upstream has not at the version of the plan: Delta gives changes the columns of its newest version. -#}
+    {#- Columns that the upstream does not have at the version of the plan are left out: Delta returns changes with the columns of its newest
+        version. -#}
     {%- if analysis.upstream_columns is not none and analysis.version == dbt_backfill.get_source(plan).version -%}
         {%- set columns = analysis.upstream_columns -%}
         {%- if analysis.feed_columns is not none -%} {%- set columns = columns | select('in', analysis.feed_columns) | list -%} {%- endif -%}
@@ -84,14 +86,14 @@
 
 
 {#-
-    Return parts of a script: 'declarations' of its variables, and 'statements' that make the stage. They leave what it holds in `staged`,
-    `reread` and `merged`: `suspects` are the keys that get_reread_statements looks at.
+    Return parts of a script: 'declarations' of its variables, and 'statements' that make the stage. The statements describe the stage in the
+    variables `staged`, `reread` and `merged`. `suspects` is the number of keys that get_reread_statements checks.
 
     Arguments:
       changes (dict): as get_changes returned them.
 
-    With the option `check_key` it looks for keys that existed twice also among those for which the feed reports one clean chain of
-    states; that costs a join of those that came or went with the MV.
+    A key that existed twice may still have a clean chain of states in the feed. With the option `check_key` these keys are checked too; that
+    costs a join of the MV with the keys that were inserted or deleted.
 -#}
 {% macro get_stage(backfill, state, plan, changes) %}
     {%- set names, keys = dbt_backfill.get_stage_names(backfill, plan), plan.key -%}
@@ -123,7 +125,7 @@
         ))
     {%- endset -%}
     {%- set create = 'create or replace temporary view ' ~ names.rows ~ ' as\n' -%}
-    {#- Keys in doubt are in the second view as they were read again, also those that the first one has not. -#}
+    {#- The second view has the keys in doubt as they were read again, even those that the first view does not have. -#}
     {%- set rows -%}
         if coalesce(reread.count, 0) > 0 then
             {{ create ~ dbt_backfill.get_staged_rows_sql(backfill, plan, names, reread=true, alters_keys=altered is not none) }};
@@ -151,8 +153,8 @@
 
 
 {#-
-    Return a select of what the query makes of the staged keys' last rows, as the MERGE takes them: of the rows that the feed has, but of
-    keys in doubt of those that were read again.
+    Return a select of the query's result for the last rows of the staged keys, as the MERGE reads it. The last rows come from the feed; for
+    keys in doubt they come from the upstream, which was read again.
 -#}
 {% macro get_staged_rows_sql(backfill, plan, names, reread, alters_keys=false) -%}
     {%- set keys, stage, coalesced = plan.key, names.states, [] -%}
@@ -193,24 +195,22 @@
 
 
 {#-
-    Return a statement of a script that makes a temporary view of one row per key: its last event's columns, and what is known of its
-    events: {
-      '__bf_deleted': true if the last one takes the row away,
-      '__bf_inserted': true if the first one brings a row: there was none before,
-      '__bf_gone': true if a row was taken away, and nothing else happened,
-      '__bf_unclear': true if they do not report the last state
+    Return a statement of a script that makes a temporary view of one row per key: the columns of its last event, and facts about its events: {
+      '__bf_deleted': true if the last event deletes the row,
+      '__bf_inserted': true if the first event inserts a row: the key had no row before,
+      '__bf_gone': true if the only event deletes a row,
+      '__bf_unclear': true if the events do not report the last state
     }
-    Without the keys of which the first event takes away what the last one brings, in all columns that the query reads.
+    A key is left out if its first event removes the same values as its last event brings, in all columns that the query reads.
 
     The latest version wins; within one version an insert or after-image beats a delete or before-image of the
-    same key. A before-image without an after-image is how an UPDATE that changes the key shows, and a delete.
+    same key. A before-image without an after-image means a delete, or an UPDATE that changed the key.
 
-    This holds for a chain of states, each of which ends as it began: by the image that the next event takes away. Where
-    a key existed twice for a while, the row that goes need not be the one that came last (`insert (2, 'new')`, then
-    `delete where id = 2 and name = 'old'`; two UPDATEs that swap two keys). So the number of upserts less deletes must
-    agree with the first and the last event. The images must agree with them too: each one that came and went occurs an
-    even number of times, and their hashes cancel out. In one commit a row comes or goes at most once. Events may also
-    have altered the last state, see altered_predicate.
+    This holds if the events are a chain of states: each event removes the image that the event before it brought. If a key existed twice for
+    a while, an event may remove the older row (`insert (2, 'new')`, then `delete where id = 2 and name = 'old'`; or two UPDATEs that swap two
+    keys). So the number of upserts less deletes must agree with the first and the last event. The images must agree with them too: an image
+    that was brought and removed occurs an even number of times, and its hashes cancel out. In one commit a row is brought or removed at most
+    once. The feed may also have altered the last state, see altered_predicate.
 
     Arguments:
       changes (dict): as get_changes returned them.
@@ -248,7 +248,7 @@
             bit_xor(__bf_image) as images,
             count(*) as events
         from (
-            {#- Spark hashes neither maps nor variants, so it is the text of a row that is hashed. #}
+            {#- Spark hashes neither maps nor variants, so the text of a row is hashed. #}
             select *, {{ '0L' if changes.may_repeat or changes.one_commit else 'xxhash64(to_json(struct(* except (__bf_version, __bf_is_upsert)), '
                 ~ dbt_backfill.whole_json_options() ~ '))' }} as __bf_image
             from ({{ events }})
@@ -267,16 +267,19 @@
 
 
 {#-
-    Return a predicate that is true if a row may have another value in the feed than in the table. Delta's change data feed and Iceberg's changelog
-    hand rows on as Java's: a day of October 1582 that the Gregorian calendar leaves out becomes the 15th, bytes that are
-    no UTF-8 become U+FFFD (both tried with Delta 4.3 and Iceberg 1.11), and the entries of a map get another order.
+    Return a predicate that is true if a row may have another value in the feed than in the table. Delta's change data feed and Iceberg's
+    changelog convert rows to Java objects. A day of October 1582 that the Gregorian calendar leaves out becomes the 15th, and bytes that are
+    not UTF-8 become U+FFFD (both tried with Delta 4.3 and Iceberg 1.11). The entries of a map get another order.
 -#}
 {% macro altered_predicate(row) %}
     {{ return('to_json(' ~ row ~ ', ' ~ dbt_backfill.whole_json_options() ~ ") rlike '\\uFFFD|1582-10-1[456]'") }}
 {% endmacro %}
 
 
-{#- Return a predicate of the keys that the feed may list otherwise than they are: texts, days and times. None if it lists all as they are. -#}
+{#-
+    Return a predicate for keys that the feed may report with another value than they have: texts, days and times. None if the feed alters no
+    such key.
+-#}
 {% macro altered_key_predicate(changes, keys, prefix='') %}
     {%- set kept = ['tinyint', 'smallint', 'int', 'bigint', 'boolean'] -%}
     {%- for key in keys if changes.alters_values and key.type not in kept and not key.type.startswith('decimal(') -%}

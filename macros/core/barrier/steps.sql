@@ -1,15 +1,15 @@
-{#- Return the handlers of such a script; Delta's conflicts with another run have a state of their own. -#}
+{#- Return the error handlers of a script that may fail. Delta's conflicts with another run have a SQLSTATE of their own. -#}
 {% macro declare_failure_handlers() -%}
     declare exit handler for sqlstate '2D521' begin select to_json(named_struct('conflict', true)); end;
     declare exit handler for sqlexception begin select to_json(named_struct('failed', true)); end;
 {%- endmacro %}
 
 
-{#- Return the step if its result is that of a handler, none if it is not. Refuse to go on after a conflict. -#}
+{#- Return the name of the step if an error handler returned its result, else none. Refuse to continue after a conflict. -#}
 {% macro find_failure(backfill, step, result) %}
     {%- if result.get('conflict') -%}
         {%- do dbt_backfill.refuse(
-            'another run or a compaction wrote to ' ~ backfill.mv.render() ~ ' while this one went on with its barrier',
+            'another run or a compaction wrote to ' ~ backfill.mv.render() ~ ' while this run executed its barrier',
             'Nothing is lost; run again to continue'
         ) -%}
     {%- endif -%}
@@ -22,8 +22,8 @@
 
     Arguments:
       rows (string): a select like that of the stage, of the MV's columns and `__bf_dropped`.
-      bounds (string): a condition on the MV, as `mv`, that their keys fulfil, by literals that prune its files.
-      range (string or none): a select of the rows of a range, which are merged with them.
+      bounds (string): a condition on the MV, as `mv`, that the keys of these rows fulfil. Its literals prune the files of the MV.
+      range (string or none): a select of the rows of a range that the same MERGE writes.
 -#}
 {% macro get_changes_merge_sql(backfill, plan, rows, bounds, range=none) -%}
     {%- set kept = dbt_backfill.unaltered_partition_predicate(backfill, dbt_backfill.parse_columns(plan.query_columns)) -%}
@@ -35,7 +35,8 @@
             {%- if range %}
             {%- set keys = dbt_backfill.mv_columns(plan.key) | join(', ') %}
             union all
-            {# As they are: from an alias of a column that a filter names, Spark derives that filter once more. #}
+            {# The keys are selected without an alias: if a filter names a column, Spark would derive the filter once more from the alias of
+                that column. #}
             select * except ({{ keys }}), {{ keys }}, false as __bf_dropped
             from (
                 {{ range }}
@@ -52,9 +53,9 @@
 
 
 {#-
-    Return a condition on the MV, as `mv`, that the staged keys fulfil; and, of a MERGE of both (`at_once`), those of the range. The latter
-    is by the first two columns of the key, and so finds more than there are, which is allowed: what Spark makes of an OR of two such
-    bounds, to push it down, grows with the square of their columns.
+    Return a condition on the MV, as `mv`, that the staged keys fulfil; with `at_once` (one MERGE of changes and range) also the keys of the
+    range. Then the condition has only the first two columns of the key, so more rows than these fulfil it, which is allowed. With all
+    columns, the OR of two bounds would grow with the square of the number of columns when Spark pushes it down.
 -#}
 {% macro get_changes_bounds(plan, staged, at_once) %}
     {%- set columns, bounds, predicates = dbt_backfill.mv_columns(plan.key, 'mv.'), [[staged.low, staged.high]], [] -%}
@@ -73,8 +74,8 @@
 
 
 {#-
-    Return one MERGE of Q(upstream @ S where P_k < pk <= P_k+1). A row that is there already was written by this same plan. The literals in
-    ON prune the target to nothing.
+    Return one MERGE of Q(upstream @ S where P_k < pk <= P_k+1). If a row exists already, this same plan wrote it. The literals in ON prune
+    all files of the MV.
 -#}
 {% macro get_range_merge_sql(backfill, state, plan) -%}
     {%- set keys = plan.key -%}
@@ -101,9 +102,9 @@
 
 
 {#-
-    Return rows for the source of a MERGE, as a select whose columns are taken out of a struct, so that they are new ones: over a relation
-    with char(n) columns Spark puts a projection that pads them, with other columns, when Delta has already resolved the clauses of its
-    MERGE. The optimizer takes the struct away.
+    Return rows for the source of a MERGE, as a select that takes its columns out of a struct. That makes them new columns for Spark.
+    Otherwise, over a relation with char(n) columns, Spark would add a projection that pads them, with other column ids, after Delta has
+    resolved the clauses of its MERGE. The optimizer removes the struct.
 -#}
 {% macro as_new_columns(rows) -%}
     select __bf_row.*
@@ -118,11 +119,10 @@
 
 {#-
     Return one MERGE of the rows by which the MV differs from Q(upstream @ S) in a window of keys: the range of a barrier in a sweep, or the
-    window of a fill. Its source is a select like that of the stage: the query's rows that the MV has not, and the keys that only the MV
-    has.
+    window of a fill. Its source has the same columns as the stage: the query's rows that the MV does not have, and the keys that only the MV has.
 
     Arguments:
-      window (dict): the bounds, as a plan has those of its range.
+      window (dict): the bounds of the window, with the field names of a plan's range.
 -#}
 {% macro get_comparing_merge_sql(backfill, state, plan, window) -%}
     {%- set keys, names, columns, coalesced = plan.key, dbt_backfill.mv_columns(plan.key), dbt_backfill.get_table_columns(backfill.mv), [] -%}
@@ -130,7 +130,7 @@
         {%- do coalesced.append('coalesce(query.' ~ name ~ ', present.' ~ name ~ ') as ' ~ name) -%}
     {%- endfor -%}
     {%- set present = dbt_backfill.get_range_scan_sql(backfill.mv.render(), window, state, backfill, dbt_backfill.get_mv_keys(keys)) -%}
-    {#- Also rows that the table has already, from who wrote it before. -#}
+    {#- This also checks rows that the table has already: another writer may have written them. -#}
     {%- set kept = dbt_backfill.unaltered_partition_predicate(backfill, dbt_backfill.parse_columns(plan.query_columns), '__bf_row.') -%}
     {%- set differing -%}
         select
@@ -154,20 +154,20 @@
 
 
 {#-
-    Return one MERGE that compares the whole MV, also above the position, with Q(upstream @ S where pk <= current_pos), and merges the
-    difference. It reads the MV as the target of the MERGE alone, so that another writer's rows with a null in the key are removed too, and
+    Return one MERGE that compares the whole MV, including rows above the position, with Q(upstream @ S where pk <= current_pos), and merges
+    the difference. Only the target of the MERGE reads the MV. So the MERGE also removes another writer's rows with a null in the key, and
     every concurrent write is a conflict.
 -#}
 {% macro get_reanchor_sql(backfill, state, plan) -%}
     {%- set keys = plan.key -%}
     {%- set scan = dbt_backfill.get_prefix_scan_sql(dbt_backfill.get_planned_read(backfill, plan), state, backfill, keys) -%}
     {%- set columns = dbt_backfill.get_table_columns(backfill.mv) -%}
-    {#- Not in the query: where Spark sees that the prefix is empty, it drops it with all its conditions. -#}
+    {#- The fence is not a condition of the query: if Spark sees that the prefix is empty, it drops the prefix with all its conditions. -#}
     {%- set fence = dbt_backfill.get_fence(backfill, plan) -%}
     {%- set kept = dbt_backfill.unaltered_partition_predicate(backfill, columns) -%}
     merge into {{ backfill.mv.render() }} as mv
     using (
-        {#- Columns that were added to the MV are its last ones, wherever the query has them. #}
+        {#- Columns that were added to the MV are its last columns, wherever the query has them. #}
         select {{ dbt_backfill.identifiers(columns | map(attribute='name')) }}
         from (
             {{ dbt_backfill.as_new_columns(dbt_backfill.get_query_sql(plan.query, backfill.upstream.relation, scan)) }}
@@ -186,8 +186,8 @@
 
 
 {#-
-    Return one MERGE that removes the rows of the MV above the position that plans which were given up may have written. What they could
-    write below it are changes like any other.
+    Return one MERGE that removes the MV's rows above the position that given-up plans may have written. Below the position, what these plans
+    could write is repaired by merging the changes.
 -#}
 {% macro get_removal_sql(backfill, plan) -%}
     {%- set keys, columns, windows = plan.key, dbt_backfill.mv_columns(plan.key, 'mv.'), [] -%}
@@ -207,10 +207,11 @@
 
 
 {#-
-    Run a statement that replaces the MV. Return the snapshot at which an Iceberg MV was left by it, none on Delta.
+    Run a statement that replaces the MV. Return the snapshot that the statement made of an Iceberg MV; none on Delta.
 
-    Iceberg replaces a table whatever was committed since. So another replacement that comes late may have replaced this one already, with
-    other rows: then it is run again. Its commit finds one that comes later still, by the snapshot.
+    Iceberg lets a statement replace a table even if others have committed in the meantime. So a late replacement of another run may have
+    replaced this one already, with other rows. Then the statement is run again. If a replacement comes even later, the commit of this barrier
+    detects it by the snapshot.
 -#}
 {% macro run_replacement(backfill, plan, step, sql) %}
     {%- for _ in range(3) -%}
@@ -225,9 +226,9 @@
 {% endmacro %}
 
 
-{#- Return the statements that replace the MV by an empty one with the plan's columns, see get_steps, which has the arguments. -#}
+{#- Return the statements that replace the MV by an empty table with the plan's columns. For the arguments see get_steps. -#}
 {% macro get_reset_steps(backfill, plan, columns=none) %}
-    {#- Known where this run has planned it. -#}
+    {#- If this run made the plan, its columns are known. -#}
     {%- set columns = (columns if plan.query == backfill.query else none)
         or dbt_backfill.get_mv_columns(backfill, plan.query, dbt_backfill.get_source(plan).relation) -%}
     {%- set steps, fence = [], dbt_backfill.get_fence(backfill, plan) -%}
@@ -246,8 +247,9 @@
 
 
 {#-
-    True if a column's type differs from that of the column which now is at its position, see get_columnless_mv_sql, or has its name: Iceberg
-    would treat it as the same, and the previous partitions may be by that column.
+    True if the type of a column differs from that of the MV's column at the same position, see get_columnless_mv_sql, or from that of the
+    MV's column with the same name. Iceberg would treat a column of the same name as the same column, and the MV may have been partitioned by
+    it.
 -#}
 {% macro is_retyped(mv, columns) %}
     {%- set present = dbt_backfill.get_table_columns(mv) -%}
@@ -263,14 +265,14 @@
 
 
 {#-
-    Return the statement that replaces the MV by the rows that the next generation had when the plan was made, whatever it has now. Grants
-    belong to the table, which stays; the comments on columns come with the rows, and everything else is in the statement. Of a next
-    generation without a version nothing was ever written. The fence is evaluated also where there is no row.
+    Return the statement that replaces the MV by the rows of the next generation, in the version that it had when the plan was made. The table
+    keeps its grants, the comments on columns come from the next generation, and everything else is in the statement. If the next generation
+    has no version, nothing was ever written to it. The fence is evaluated even if there is no row.
 -#}
 {% macro get_swap_sql(backfill, plan) -%}
     {%- set next = dbt_backfill.parse_relation(plan.generation.relation) -%}
     {%- set columns, fence = dbt_backfill.get_table_columns(next), dbt_backfill.get_fence(backfill, plan) -%}
-    {#- The MV is partitioned as the config says by now. -#}
+    {#- The new MV is partitioned as the config says now. -#}
     {%- set kept = dbt_backfill.unaltered_partition_predicate(
         dict(backfill, partitions=none), dbt_backfill.parse_columns(plan.query_columns)
     ) -%}
@@ -290,7 +292,7 @@
 {%- endmacro %}
 
 
-{#- Return why a planned swap cannot be executed any more; none if it can. -#}
+{#- Return why a planned swap can no longer be executed; none if it can. -#}
 {% macro find_lost_generation(plan) %}
     {%- set relation = dbt_backfill.parse_relation(plan.generation.relation) -%}
     {%- if not dbt_backfill.exists_with_id(relation, plan.generation.id) -%}
@@ -301,8 +303,8 @@
 
 
 {#-
-    Return a SQL expression over a row that the MV is to get: true of one that it keeps as it is, and an error for any other one. None
-    where it keeps all.
+    Return a SQL expression over a row that is about to be written to the MV. It is true if the MV keeps the row's values unchanged; otherwise
+    it raises an error. None if the MV keeps all values.
 
     Arguments:
       backfill (dict): with 'partitions', see get_backfill.
@@ -320,8 +322,8 @@
         {%- if altered -%}
             {%- set fact = 'backfilled_mv ' ~ backfill.mv.identifier ~ ': its query returns the ' ~ type ~ " '" -%}
             {%- set shown = 'hex(' ~ value ~ ')' if type == 'binary' else text -%}
-            {%- set change = "' in the column " ~ column.name ~ ', by which the MV is partitioned, and Delta would keep another value. Correct '
-                ~ 'the row upstream; or let the query return another value there, or partition_by name another column, and rebuild with '
+            {%- set change = "' in the column " ~ column.name ~ ', by which the MV is partitioned, but Delta would store another value. Correct '
+                ~ 'the row upstream; or change the value that the query returns, or the column in partition_by, and rebuild with '
                 ~ '--full-refresh.' -%}
             {%- do cases.append('when ' ~ altered ~ ' then raise_error(concat(' ~ dbt_backfill.string_literal(fact) ~ ', ' ~ shown ~ ', '
                 ~ dbt_backfill.string_literal(change) ~ '))') -%}
@@ -332,17 +334,17 @@
 
 
 {#-
-    Return a SQL expression that is true as long as the plan is the one to execute, and raises an error once another run has committed its
-    epoch or given it up. It is part of the source of every MERGE and replacement of a plan; of an ALTER, which has no source, it is the
-    statement right before it (get_alter_script). get_stopping_sql needs none: it runs after its plan was given up.
+    Return a SQL expression that is true as long as the plan is the one to execute, and raises an error once another run has committed the
+    plan's epoch or given the plan up. It is part of the source of every MERGE and replacement of a plan. An ALTER has no source, so the fence
+    is evaluated by the statement right before it (get_alter_script). get_stopping_sql needs no fence: it runs after its plan was given up.
 
     Delta and Iceberg fix the MV's version that a statement commits against before they evaluate its source. So a write that passes the
-    fence either sees no later commit or conflicts with it. One row of the progress table is read. Without it there is no state, and
-    nothing passes.
+    fence either sees no later commit or conflicts with it. The fence reads one row of the progress table. Without this row there is no state,
+    and no statement passes.
 
     Arguments:
-      plan (dict or none): none of a repair, which is no barrier and puts the MV back to what the committed `epoch` promises. It passes as
-        long as no later barrier has begun.
+      plan (dict or none): none for a repair, which is not a barrier: it restores what the committed `epoch` promises. A repair passes as long
+        as no later barrier has begun.
 -#}
 {% macro get_fence(backfill, plan, epoch=none) -%}
     {%- set stands = dbt_backfill.executable_plan_predicate(plan) if plan else 'epoch = ' ~ epoch ~ ' and plan_id is null' -%}
@@ -368,7 +370,8 @@
 
 
 {#-
-    Return a condition on rows of the progress table (`prefix`) that a plan is the one of the next epoch, and of its kind: not given up.
+    Return a condition on rows of the progress table (`prefix`): the plan is stored for the next epoch, with its own kind, so that it was not
+    given up.
 -#}
 {% macro executable_plan_predicate(plan, prefix='') %}
     {{ return(prefix ~ 'epoch = ' ~ (plan.epoch - 1) ~ ' and ' ~ prefix ~ 'plan_id = ' ~ dbt_backfill.string_literal(plan.plan_id)

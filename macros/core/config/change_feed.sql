@@ -1,25 +1,25 @@
 {#-
-    Return the option `change_feed`: a change table that is read instead of the upstream's own feed, or for a table of PostgreSQL, which has none.
-    It is {
+    Return the option `change_feed`: a change table that is read instead of the upstream's own feed. A table of PostgreSQL has no feed of its
+    own, so it needs a change table. Return {
       'node': the node of the graph that `relation` names,
-      'format': `declared`, the user's own columns; of PostgreSQL also `landed`, as land_changes writes it, and `debezium`,
+      'format': `declared`: the user names the columns; for PostgreSQL also `landed`: the table is one that land_changes writes, and `debezium`,
     and of `declared`
       'operation': its column of operations,
       'sequence': its columns that order the events of a key, ascending,
       'deletes': the operations that delete, in lower case,
-      'before_images': those that give a row as it was, in lower case,
-      'position': its column of positions, which PostgreSQL needs; else none,
-      'xid': its column of transactions; none if it has none,
+      'before_images': the operations of events that have the previous row, in lower case,
+      'position': its column of positions, which is needed for PostgreSQL only; else none,
+      'xid': its column of transactions; none if there is no such column,
     and of PostgreSQL
-      'table': the table's name there, with its schema; none if it is that of the upstream,
-      'slot': the replication slot that the changes are landed from; none if something else lands them,
-      'wait_seconds': how long a barrier waits for it,
+      'table': the table's name in PostgreSQL, with its schema; none if the upstream has the same name,
+      'slot': the replication slot from which this package lands the changes; none if something else lands them,
+      'wait_seconds': how long a barrier waits for changes that have not landed yet,
       'finite': true if the user says that the table has neither NaN nor infinity
     }
 
-    `relation` is text, "ref('orders_changes')" or "source('raw', 'orders_changes')", as in dbt's own snapshots: a ref() in a config block is
-    evaluated before dbt knows the model that it names. So that dbt builds that model first, the query has to say so as well, in a comment
-    `-- depends_on: {{ '{{' }} ref('orders_changes') }}`.
+    `relation` is a text, "ref('orders_changes')" or "source('raw', 'orders_changes')", as in dbt's own snapshots: dbt would evaluate a ref()
+    in a config block before it knows the model. To make dbt build that model first, the query also needs a comment `-- depends_on: {{ '{{' }}
+    ref('orders_changes') }}`.
 -#}
 {% macro read_change_feed(feed) %}
     {%- set format = dbt_backfill._check_change_feed(feed) -%}
@@ -32,7 +32,7 @@
     {%- if not nodes -%}
         {%- set example = feed.relation if modules.re.search('[\'"][^\'"]*[\'"]', feed.relation | string) else "ref('orders_changes')" -%}
         {%- do dbt_backfill.refuse(
-            "the relation of its change_feed, " ~ feed.relation ~ ', is no model or source that its query depends on',
+            "the relation of its change_feed, " ~ feed.relation ~ ', is not a model or source on which its query depends',
             "Write it as text, such as \"ref('orders_changes')\", and add to the query the comment -- depends_on: "
                 ~ '{{ ' ~ example ~ ' }}'
         ) -%}
@@ -50,7 +50,7 @@
 {% endmacro %}
 
 
-{#- Refuse what is wrong in the option itself, and return its format. -#}
+{#- Refuse an invalid value of the option, and return its format. -#}
 {% macro _check_change_feed(feed) %}
     {%- set expected = "{'relation': \"ref('orders_changes')\", 'operation': a column, 'sequence': a column or a list of them, "
         ~ "'deletes': the operations that delete}, or of PostgreSQL {'relation': \"source('lake', 'orders_changes')\", 'slot': a name}" -%}
@@ -73,7 +73,7 @@
     {%- endfor -%}
     {%- for key in ['xid', 'table', 'slot', 'wait_seconds', 'finite'] if key in feed and format == 'declared' and not feed.get('position') -%}
         {%- do dbt_backfill.refuse(
-            'its change_feed has ' ~ key ~ ' but no position, and only changes of PostgreSQL have the one, which need the other',
+            'its change_feed has ' ~ key ~ ' but no position; that option is only for changes of PostgreSQL, which need a position',
             'Leave ' ~ key ~ " out, or set 'position' to the column that has the position of the commit, as a number"
         ) -%}
     {%- endfor -%}

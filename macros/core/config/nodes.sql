@@ -9,7 +9,7 @@
     {%- set node = dbt_backfill.find_model(name) -%}
     {%- if node.config.materialized != 'backfilled_mv' -%}
         {%- do dbt_backfill.refuse(
-            "its materialization is '" ~ node.config.materialized ~ "', so it is no backfilled_mv",
+            "its materialization is '" ~ node.config.materialized ~ "', so it is not a backfilled_mv",
             "Name a model with materialized='backfilled_mv'", mv=name
         ) -%}
     {%- endif -%}
@@ -17,7 +17,7 @@
 {% endmacro %}
 
 
-{#- Return the node of a model of any materialization; `change` is what a user can do where there is none of this name. -#}
+{#- Return the node of a model of any materialization. `change`: the hint of the refusal if there is no such model. -#}
 {% macro find_model(name, change='Name an enabled model of this project or of one of its packages') %}
     {%- set found = [] -%}
     {%- for node in graph.nodes.values() if node.resource_type == 'model'
@@ -46,7 +46,7 @@
 {% endmacro %}
 
 
-{#- Return the node of the project that makes a table; none if there is none. -#}
+{#- Return the node of the project that makes a table; none if no node does. -#}
 {% macro find_maker(relation, types=['model', 'seed', 'snapshot']) %}
     {%- for node in graph.nodes.values() if node.resource_type in types and node.config.materialized != 'ephemeral'
             and (node.get('alias') or node.name) | lower == relation.identifier | lower
@@ -57,7 +57,7 @@
 {% endmacro %}
 
 
-{#- Return the relation of a model, seed, snapshot or source of the graph; a source may say that its name is to be quoted. -#}
+{#- Return the relation of a model, seed, snapshot or source of the graph. It is quoted if a source says so. -#}
 {% macro get_node_relation(node) %}
     {%- set relation = api.Relation.create(schema=node.schema, identifier=node.get('identifier') or node.get('alias') or node.name) -%}
     {%- set quoting = node.get('quoting') or {} -%}
@@ -73,20 +73,20 @@
 {% endmacro %}
 
 
-{#- Return the name of a table to compare it by: Spark does not distinguish upper and lower case. -#}
+{#- Return a name of a table for comparisons: Spark does not distinguish upper and lower case. -#}
 {% macro get_table_key(relation) %}
     {{ return((relation.schema ~ '.' ~ relation.identifier) | lower) }}
 {% endmacro %}
 
 
-{#- Return the name of a model in dbt's output and in --select: `orders`, or `orders.v2` of one with versions. -#}
+{#- Return the name of a model in dbt's output and in --select: `orders`, or `orders.v2` if the model has versions. -#}
 {% macro get_model_name(node) %}
     {%- set version = node.version if node.version is defined else none -%}
     {{ return(node.name ~ ('' if version is none else '.v' ~ version)) }}
 {% endmacro %}
 
 
-{#- Return the name of an MV's model, also outside of a run of it. -#}
+{#- Return the name of an MV's model. This also works outside of a run of the model. -#}
 {% macro get_name_of(backfill) %}
     {{ return(backfill.get('name') or dbt_backfill.get_model_name(model)) }}
 {% endmacro %}
@@ -99,17 +99,17 @@
 
 
 {#-
-    Stop the model with a message that names it, what is wrong, and what to change. Every refusal of this package goes through here, so that
-    users can rely on its form: `backfilled_mv <model>: <fact>. <change>.`
+    Stop the model with a message that says which model it is, what is wrong, and what to change. Every refusal of this package goes through
+    here, so that users can rely on the form of the message: `backfilled_mv <model>: <fact>. <change>.`
 
     Arguments:
-      fact (string): what was found, without the final full stop.
+      fact (string): what is wrong, without the final full stop.
       change (string): what the user can do about it, without the final full stop.
-      mv (string): the model's name, where it is not the model that is running.
+      mv (string): the model's name, if it is not the running model.
 -#}
 {% macro refuse(fact, change, mv=none) %}
     {%- set message = 'backfilled_mv ' ~ (mv or dbt_backfill.get_model_name(model)) ~ ': ' ~ fact ~ '. ' ~ change ~ '.' -%}
-    {#- dbt adds a line to a compiler error for each macro that it passes through; the adapter's has none. -#}
+    {#- dbt adds lines to a compiler error, one for each calling macro. An error of the adapter has no such lines. -#}
     {%- if adapter.type() == 'spark_backfill' -%} {%- do adapter.refuse(message) -%} {%- endif -%}
     {%- do exceptions.raise_compiler_error(message) -%}
 {% endmacro %}

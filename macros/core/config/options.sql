@@ -1,12 +1,12 @@
 {#-
-    Return the options of a model, in the order of the README's table. The reader and the check of names follow it, and tests
-    compare the README and the adapter's typed config with it:
+    Return the options of a model, in the order of the README's table. The macros that read options and check their names use this list, and
+    tests compare the README and the adapter's typed config with it:
 
-      type      'columns', a column or a list of different ones; 'integer'; 'number', above 0; 'boolean'; 'choice'; 'barriers', a number or
+      type      'columns', a column or a list of different columns; 'integer'; 'number', above 0; 'boolean'; 'choice'; 'barriers', a number or
                 `all`; 'vnodes', see _parse_vnodes; 'change_feed', see read_change_feed
       least, most  bounds of an integer
-      choices   of a choice, the first one is its default
-      default   none if it is absent
+      choices   the values of a choice; the first one is the default
+      default   the default value; none if absent
 -#}
 {% macro get_options() %}
     {{ return({
@@ -41,8 +41,8 @@
 
 
 {#-
-    Return the model's configuration, one entry per option. Refuse names that mean nothing, values of the wrong type and options that do
-    not agree, all of them at once.
+    Return the model's configuration, one entry per option. Refuse unknown names, values of the wrong type and contradicting options, all in
+    one message.
 -#}
 {% macro read_config() %}
     {%- set options, mistakes = {}, dbt_backfill.find_unknown_options() -%}
@@ -90,27 +90,28 @@
     {%- endif -%}
     {%- set feed = dbt_backfill.read_option('change_feed') -%}
     {%- do options.update({'change_feed': none if feed is none else dbt_backfill.read_change_feed(feed)}) -%}
-    {#- The option is meant to keep `--full-refresh` away; true does the opposite, at every run. -#}
+    {#- The option is meant to prevent a full refresh; true does the opposite: a full refresh at every run. -#}
     {%- if dbt_backfill.get_config().get('full_refresh') is true -%}
-        {%- do exceptions.warn('backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': full_refresh is true for it, so that every run empties it '
-            ~ 'and starts again. To rebuild it once, leave the option out and run with --full-refresh.') -%}
+        {%- do exceptions.warn('backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': full_refresh is true for it, so every run empties the MV '
+            ~ 'and starts again. To rebuild the MV once, remove the option and run with --full-refresh.') -%}
     {%- endif -%}
-    {#- `dbt-backfill run --turns` makes a run of one barrier per model, again and again. With a var dbt would parse the project again. -#}
+    {#- `dbt-backfill run --turns` repeats runs of one barrier per model. It sets an environment variable, because with a var dbt would parse
+        the project again. -#}
     {%- if env_var('DBT_BACKFILL_TURNS', '') == '1' -%} {{ return(dict(options, barriers_per_run=1, run_minutes=none, run_rows=none)) }} {%- endif -%}
     {%- if options.take_turns -%}
         {%- set why = 'only the adapter (type: spark_backfill) lets models take turns, so that barriers of several threads go on side by side'
             if adapter.type() != 'spark_backfill'
             else 'dbt runs with one thread, which ends a model before it begins the next one' if target.threads | int < 2 else none -%}
         {%- if why -%}
-            {%- do exceptions.warn('backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': take_turns is set for it, and ' ~ why
-                ~ '. dbt-backfill run --turns takes turns all the same.') -%}
+            {%- do exceptions.warn('backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': take_turns has no effect, because ' ~ why
+                ~ '. dbt-backfill run --turns takes turns in any case.') -%}
         {%- endif -%}
     {%- endif -%}
     {{ return(options) }}
 {% endmacro %}
 
 
-{#- Return the value of an option: {'value', 'expected': what to set instead; none if it is allowed}. -#}
+{#- Return the value of an option: {'value', 'expected': which values are allowed; none if this value is allowed}. -#}
 {% macro read_value(option, value) %}
     {%- set type, choices = option.type, option.get('choices') or [none] -%}
     {%- set least, most, default = option.get('least'), option.get('most'), option.get('default', choices[0]) -%}
@@ -144,21 +145,21 @@
 {% endmacro %}
 
 
-{#- Return one option of the model: from its config, or from config.meta where an engine warns of unknown names. -#}
+{#- Return one option of the model: from its config, or from config.meta, where users put options if their engine warns of unknown names. -#}
 {% macro read_option(name) %}
     {%- set options = dbt_backfill.get_config() -%}
     {{ return(options.get(name, (options.get('meta') or {}).get(name))) }}
 {% endmacro %}
 
 
-{#- Return the config of the model: as the graph has it, where a run-operation does what a run of the model would. -#}
+{#- Return the config of the model. In a run-operation that acts like a run of the model, this is the config of the graph. -#}
 {% macro get_config() %}
     {%- if invocation_args_dict.get('which') == 'run-operation' and model.get('resource_type') == 'model' -%} {{ return(model.config) }} {%- endif -%}
     {{ return(config) }}
 {% endmacro %}
 
 
-{#- Return the numbers of a text such as `0-15,32`; [] of any other. -#}
+{#- Return the numbers of a text such as `0-15,32`; [] if the text has another form. -#}
 {% macro _parse_vnodes(text) %}
     {%- set vnodes = [] -%}
     {%- for part in text.split(',') -%}
@@ -178,12 +179,13 @@
 
 
 {#-
-    Return what is set for the model and means nothing, as a list of {'fact', 'change'}: dbt itself ignores an option that it does not know,
-    such as a misspelt one, and one that only other materializations read.
+    Return the options that are set for the model but have no effect, as a list of {'fact', 'change'}. dbt itself ignores an option that it
+    does not know, such as a misspelt one, and an option that only other materializations read.
 
-    An option in the model's own config() is meant for it. The others may be set for a whole folder of models, and dbt does not say
-    whether they are from dbt_project.yml or a properties file. So only names that look like options of backfilled_mv are refused. Options of
-    other materializations get a warning. Other options that dbt does not know may be read by somebody else.
+    An option in the model's own config() is meant for this model, so it is refused. Other options may be set for a whole folder of models;
+    dbt does not say whether they come from dbt_project.yml or from a properties file. Of these, only names that look like options of
+    backfilled_mv are refused, and options of other materializations get a warning. All other names are ignored, because something else may
+    read them.
 -#}
 {% macro find_unknown_options() %}
     {%- set options, own, unknown, found = dbt_backfill.get_config(), dbt_backfill.get_options().keys() | list, [], [] -%}
@@ -194,22 +196,22 @@
     {%- for name in model.config.keys() | list + (options.get('meta') or {}).keys() | list -%}
         {%- if name.startswith(looks_like_ours) and name not in own -%} {%- do unknown.append(name) -%} {%- endif -%}
     {%- endfor -%}
-    {#- What dbt and dbt-spark do with a model of any materialization, and what the clauses of our tables read. -#}
+    {#- Options that dbt and dbt-spark apply to a model of any materialization, and options that the clauses of our tables use. -#}
     {%- set of_dbt = [
         'access', 'alias', 'contract', 'database', 'docs', 'enabled', 'event_time', 'freshness', 'full_refresh', 'grants', 'group',
         'materialized', 'meta', 'packages', 'persist_docs', 'post-hook', 'post_hook', 'pre-hook', 'pre_hook', 'quoting', 'schema',
         'static_analysis', 'tags', 'buckets', 'clustered_by', 'location_root', 'partition_by', 'tblproperties',
     ] -%}
-    {#- What a user may expect to work here, by what to do instead. -#}
+    {#- Options that a user may expect to work here, by the hint what to do instead. -#}
     {%- set instead = {
-        'Remove it: what happens when the query changes is said by on_query_change and on_schema_change': ['on_configuration_change'],
+        'Remove it: on_query_change and on_schema_change say what happens when the query changes': ['on_configuration_change'],
         'Remove it: changes are always merged by unique_key, all columns of them': [
             'incremental_strategy', 'incremental_predicates', 'predicates', 'merge_exclude_columns', 'merge_update_columns',
             'merge_with_schema_evolution', 'matched_condition', 'not_matched_condition', 'not_matched_by_source_action',
             'not_matched_by_source_condition', 'skip_matched_step', 'skip_not_matched_step', 'delete_condition', 'update_condition',
             'insert_condition',
         ],
-        'Remove it: what one barrier reads is said by backfill_rate_limit': ['batch_size', 'begin', 'lookback', 'concurrent_batches'],
+        'Remove it: backfill_rate_limit says how many rows one barrier reads': ['batch_size', 'begin', 'lookback', 'concurrent_batches'],
         'Set clustered_by, which is liquid clustering on Delta': ['cluster_by', 'liquid_clustered_by', 'auto_liquid_cluster'],
         'Set sort_when_finished: true, or sort the table between two barriers': ['zorder'],
         'Set tblproperties': ['options', 'table_properties'],
@@ -234,13 +236,14 @@
     {%- endfor -%}
     {%- for name in model.get('unrendered_config') or {} if name in without_effect and name not in of_the_model
             and options.get(name) is not none and options.get(name) != 'ignore' -%}
-        {%- do exceptions.warn('backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': ' ~ name ~ ' is set for it, and has no effect on it. '
-            ~ without_effect[name] ~ '. To say that you know, set ' ~ name ~ '=none in the model.') -%}
+        {%- do exceptions.warn('backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': ' ~ name ~ ' is set for it, but has no effect on it. '
+            ~ without_effect[name] ~ '. To turn this warning off, set ' ~ name ~ '=none in the model.') -%}
     {%- endfor -%}
     {%- if unknown -%}
         {%- do found.append({
             'fact': "there is no option '" ~ unknown | unique | join("', nor '") ~ "'",
-            'change': 'The options of a backfilled_mv are ' ~ own | join(', ') ~ ", and dbt's own. What something else reads belongs into meta",
+            'change': 'The options of a backfilled_mv are ' ~ own | join(', ')
+                ~ ", and dbt's own. Options that something else reads belong into meta",
         }) -%}
     {%- endif -%}
     {{ return(found) }}

@@ -61,16 +61,16 @@
 {%- endmacro %}
 
 
-{#- True where any column of the key is null. Null keys have no order: ranges and feeds refuse them. -#}
+{#- Return a predicate that is true if any column of the key is null. Null keys have no order, so ranges and feeds with null keys are refused. -#}
 {% macro null_key_predicate(columns) -%}
     {{ return('(' ~ columns | join(' is null or ') ~ ' is null)') }}
 {%- endmacro %}
 
 
 {#-
-    True if the positions of a backfill go down, not up: the columns of its key say `order` `descending`, all of them together, and the
-    order of the tuples is turned around. Where plans, states and comments speak of a position, its range and what is above or below it,
-    `low` and `high` are meant in this order. The bounds of staged changes, of files and of a selection are in the order of the keys.
+    True if the positions of a backfill go down. Then all columns of the key have the `order` `descending`, and the order of the tuples is
+    reversed. In plans, states and comments, the words above, below, `low` and `high` refer to the order of the backfill if they describe a
+    position or its range. The bounds of staged changes, of files and of a selection are in the order of the keys.
 -#}
 {% macro is_descending(keys) %}
     {{ return(keys[0].get('order') == 'descending') }}
@@ -82,7 +82,7 @@
 {% endmacro %}
 
 
-{#- Return the keys of a backfill in this order; an ascending one records none. -#}
+{#- Return the keys of a backfill with this order; an ascending order is not recorded. -#}
 {% macro with_order(keys, order) %}
     {%- set ordered = [] -%}
     {%- for key in keys -%}
@@ -94,7 +94,10 @@
 {% endmacro %}
 
 
-{#- Return tuple_predicate in the order of the backfill, where `<` is what comes before; `columns` are the key's, under any names. -#}
+{#-
+    Return tuple_predicate in the order of the backfill: `<` means that a key comes earlier in it. `columns` are the key's columns, under any
+    names.
+-#}
 {% macro ordered_predicate(keys, columns, op, values) -%}
     {%- set turned = {'>': '<', '>=': '<=', '<': '>', '<=': '>='} -%}
     {{ return(dbt_backfill.tuple_predicate(columns, turned[op] if dbt_backfill.is_descending(keys) else op, values)) }}
@@ -105,8 +108,8 @@
     Return a SQL expression that renders `column` of `type` as the text of a literal of that type.
 
     The text survives every value (quotes, backslashes, unicode, NUL, dates before 1582, microseconds), does not depend on the session's
-    time zone, and folds to a literal that Spark pushes down to files. A `$` is among the characters that go as hex: Spark substitutes
-    `${…}` inside string literals.
+    time zone, and folds to a literal that Spark pushes down to files. A text with a `$` is written as hex, because Spark substitutes `${…}`
+    inside string literals.
 -#}
 {% macro literal_expression(column, type) -%}
     {%- if type == 'string' -%}
@@ -127,7 +130,7 @@
 {%- endmacro %}
 
 
-{#- Return an array of the literals' texts of a key, given as columns in `prefix`; null if the key is. -#}
+{#- Return an array of the literals' texts of a key, whose columns have the prefix `prefix`; null if the key is null. -#}
 {% macro literals_expression(keys, prefix='') -%}
     {%- set columns, literals = dbt_backfill.upstream_columns(keys, prefix), [] -%}
     {%- for key in keys -%} {%- do literals.append(dbt_backfill.literal_expression(columns[loop.index0], key.type)) -%} {%- endfor -%}
@@ -142,8 +145,8 @@
 
 
 {#-
-    Return the hash of a key. It depends on the columns' types (an int and a bigint of one value differ), so each is cast to the type
-    that was recorded when the MV was created: a key that is widened later keeps its vnode.
+    Return the hash of a key. It depends on the columns' types (an int and a bigint of one value differ), so each column is cast to the type
+    that was recorded when the MV was created. A key whose type is widened later keeps its vnode.
 -#}
 {% macro key_hash_expression(keys, prefix='') -%}
     {%- set columns = [] -%}
@@ -156,12 +159,12 @@
 
 {#-
     Return a select of the part of the upstream that is already in the MV: the rows of `source` with pk <= current_pos of their vnode, in
-    the order of the backfill. While all vnodes agree this is a comparison with literals; otherwise each row is compared with its own
-    vnode's row of the progress table.
+    the order of the backfill. If all vnodes have the same position, the rows are compared with literals. Otherwise each row is compared with
+    its vnode's row of the progress table.
 
     Arguments:
       source (string): a relation expression or a select in parentheses, with the upstream's columns.
-      with_null_keys (boolean): also rows whose key is null, which no comparison finds.
+      with_null_keys (boolean): true to include rows whose key is null, which no comparison finds.
 -#}
 {% macro get_prefix_scan_sql(source, state, relations, keys, with_null_keys=false) -%}
     {%- set columns = dbt_backfill.upstream_columns(keys, 'source.') -%}
@@ -184,8 +187,8 @@
 
 {#-
     Return a select of the range of a plan: the rows of `source` above the position of their vnode and up to the plan's range_high, in
-    the order of the backfill; of all vnodes where `plan.vnodes` is none. Where the positions differ, each row is compared with its own
-    vnode's row of the progress table, and range_low is the lowest of them.
+    the order of the backfill; of all vnodes if `plan.vnodes` is none. If the positions differ, each row is compared with its vnode's row of
+    the progress table, and range_low is the lowest position.
 -#}
 {% macro get_range_scan_sql(source, plan, state, relations, keys, with_null_keys=false) -%}
     {%- set columns = dbt_backfill.upstream_columns(keys, 'source.') -%}
@@ -220,21 +223,21 @@
 {#-
     Return a select of the upper bounds of the next ranges of about `rate_limit` rows each, from one pass over the remaining keys: {
       'bounds': a list of keys as literals' texts, in the order of the backfill,
-      'complete': true if they reach the end,
-      'rows': how many rows remain,
-      'scans': how many times the remaining ranges together read one of them: each reads all of a file, or of a split of one, that may
-        have a row of it; absent if Spark does not report the files
+      'complete': true if the bounds reach the end of the upstream,
+      'rows': the number of rows that remain,
+      'scans': how many times the remaining ranges together read each remaining row: a range reads every file, or split of a file, that may
+        have one of its rows; absent if Spark does not report the files
     }.
 
-    The keys are sorted as tuples, all of them if few remain, else a sample, in which every k-th one is a bound: this works for any
-    orderable type and any skew, and the error of a range's size is about 1/sqrt(k). A bound at the very end is left out, because the
-    last range has no end. A key so frequent that it is several bounds is one.
+    The keys are sorted as tuples: all keys if few remain, else a sample. Every k-th key is a bound. This works for any orderable type and any
+    skew, and the error of a range's size is about 1/sqrt(k). A bound at the very end is left out, because the last range has no end. If a
+    frequent key would be several bounds, it is only one.
 
     Arguments:
       scan (string): a select of the keys beyond the position.
       total (string): a SQL expression of the upstream's number of rows.
-      done (int): snapshot rows read so far.
-      by_file (boolean): true if the scan reads files of one table, so that Spark reports which.
+      done (int): the number of rows of the snapshot that were read so far.
+      by_file (boolean): true if the scan reads files of one table, so that Spark can report them.
 -#}
 {% macro get_bounds_sql(scan, total, done, keys, rate_limit, by_file=true) -%}
     {%- set most = 256 -%}
@@ -248,10 +251,10 @@
         select
             *,
             {{ "input_file_name() as __bf_file, input_file_block_start() as __bf_split" if by_file else "'' as __bf_file, 0 as __bf_split" }},
-            {#- Different for any two rows, or corr() would divide by zero. #}
+            {#- The values of all rows are different; otherwise corr() might divide by zero. #}
             monotonically_increasing_id() as __bf_place
         from ({{ scan }})
-        {#- A bound is a key. A null in one is refused by the range's own check. #}
+        {#- A bound is a key, so null keys are left out. The key check of the range refuses them. #}
         where rand() < (select sampled from share) and not {{ dbt_backfill.null_key_predicate(names) }}
     ),
     ranked as (
@@ -286,19 +289,19 @@
 
 {#-
     Return a select of one struct, {'row_count', 'null_keys', 'duplicates': true if a key may occur twice, 'vnode_row_counts'} of the
-    rows of a scan and 'upstream_row_count', from one pass over the key columns, or two where many rows are read.
+    rows of a scan and 'upstream_row_count', from one pass over the key columns, or two passes if many rows are read.
 
-    Rows are grouped by the hash that also gives the vnode: one bigint instead of the key's columns. Unequal keys with one hash look
-    like duplicates here; `get_duplicate_keys_sql` then decides.
+    Rows are grouped by the hash that also gives the vnode: one bigint instead of the key's columns. Unequal keys with the same hash look like
+    duplicates here; then `get_duplicate_keys_sql` decides.
 
     Arguments:
       scan (string): a select of the rows.
       total (string): a SQL expression of the upstream's number of rows.
-      check_key (boolean): false counts per vnode only, which needs no shuffle of the keys.
+      check_key (boolean): false to count only the rows per vnode, which needs no shuffle of the keys.
       many (boolean): true if so many rows are read that a separate pass for the duplicates is cheaper, see get_twice_by_words_sql.
 -#}
 {% macro get_key_check_sql(scan, total, keys, vnode_count, check_key, many=false) -%}
-    {#- The last column that is a whole number or a day: in key order its values are neighbours. -#}
+    {#- The last column that is a whole number or a date is used: in the order of the key, its values are close together. -#}
     {%- set numbers = keys | selectattr('type', 'in', ['tinyint', 'smallint', 'int', 'bigint', 'date']) | list if check_key and many else [] -%}
     {%- set by_hash = check_key and not numbers -%}
     select named_struct(
@@ -333,9 +336,9 @@
 
 
 {#-
-    Return a scalar subquery that is true if a key may occur twice. 64 neighbouring values of a number in the key share a word, in
-    which each has its bit, so there are up to 64 times fewer groups than keys. Over the 6,000,000 keys of TPC-H lineitem that costs
-    a third of grouping them by their hash, and as much where the numbers have no neighbours.
+    Return a scalar subquery that is true if a key may occur twice. 64 neighbouring values of a number in the key share a word, and each value
+    has a bit of it. So there are up to 64 times fewer groups than keys. For the 6,000,000 keys of TPC-H lineitem this costs a third of
+    grouping the keys by their hash. If the numbers have no neighbours, it costs the same.
 
     Arguments:
       number (dict): the key's column that is a number, or a date.

@@ -1,13 +1,13 @@
 {#-
-    Refuse a query that is not row-wise over one read of the upstream, or of which a row depends on more than the upstream's row:
-    merged slice by slice it would not give what the whole query gives.
+    Refuse a query that is not row-wise over one read of the upstream, or whose rows depend on more than the upstream's row. If such a query
+    were merged slice by slice, the MV would differ from the result of the whole query.
 
-    The analyzed plan is read: in the optimized one `now()` is already a literal, and an unused window is gone. Only the optimized one
-    shows a filter that is always false.
+    The checks read the analyzed plan: in the optimized plan `now()` is already a literal, and an unused window is gone. But only the
+    optimized plan shows that a filter is always false.
 
     Arguments:
       explained (dict): see explain_query.
-      may_grow (boolean): whether the upstream may get another column without a gap, see upstream_traits.
+      may_grow (boolean): true if the upstream may get another column without a gap, see upstream_traits.
 -#}
 {% macro check_query(explained, query, upstream, may_grow) %}
     {%- set instead = "Keep filters and expressions over the upstream's rows here, and put the rest into a model downstream" -%}
@@ -21,13 +21,13 @@
     } -%}
     {%- set plan, operators = explained.analyzed | join('\n'), [] -%}
     {%- set passed = ['Relation', 'Project', 'Filter', 'SubqueryAlias', 'WithCTE', 'CTERelationDef', 'CTERelationRef', 'ResolvedHint'] -%}
-    {#- Spark prints the columns that a subquery takes from outside behind it; a column may be called like one. -#}
+    {#- Spark prints the outer columns of a subquery in brackets after it. That distinguishes it from a column named like a subquery. -#}
     {%- if modules.re.search('(?<![\\w.])(scalar-subquery|exists|list)#\\d+ \\[', plan) -%}
         {%- do dbt_backfill.refuse('its query has a subquery, so a row of it depends on more than one row', instead) -%}
     {%- endif -%}
     {%- for line in explained.analyzed -%}
         {%- set operator = dbt_backfill.plan_operator(line) -%}
-        {#- The first two limits are of get_query_sql. -#}
+        {#- The first two limits come from get_query_sql. -#}
         {%- set is_own = line.endswith('Limit 2147483647') and operator not in operators -%}
         {%- if operator and operator not in passed and not is_own -%}
             {%- do dbt_backfill.refuse(
@@ -44,12 +44,12 @@
     {%- elif names.count('upstream') > 1 -%}
         {%- do dbt_backfill.refuse(
             'its query has the name of the upstream ' ~ names.count('upstream') ~ ' times',
-            'Read the upstream once; if one of them is a field of a column ' ~ upstream.schema ~ ', write an alias of the upstream before it'
+            'Read the upstream once; if one of these names is a field of a column ' ~ upstream.schema ~ ', write an alias of the upstream before it'
         ) -%}
     {%- endif -%}
     {%- do dbt_backfill._check_words(dbt_backfill.get_words(query), may_grow) -%}
     {%- if may_grow -%} {%- do dbt_backfill._check_aliases(explained.analyzed) -%} {%- endif -%}
-    {#- Spark prints a text without quotes, so one that reads like a call is refused too. A column may be called `now()`. -#}
+    {#- Spark prints a text without quotes, so a text that looks like a call is refused too. A column named `now()` is not. -#}
     {%- set call = modules.re.search('(?i)(?<![\\w.#])(' ~ dbt_backfill._unrepeatable_functions() | join('|') ~ ')\\((?!\\)#)', plan) -%}
     {%- set cast = modules.re.search(
         '(?i)(?:cast|date|timestamp\\w*)\\(\\s*((?:now|today|tomorrow|yesterday)\\b|t?\\d{1,2}:\\d)(?!#)([^(),]*?)\\s*'
@@ -64,9 +64,9 @@
 
 
 {#-
-    Refuse what no plan shows: a setting in braces and a typed literal such as `date 'today'`, which have their values already, and a star
-    inside of an expression, as in `md5(to_json(struct(*)))`. Such a star is right after a bracket, a comma or a point, and what the
-    innermost bracket holds is no query.
+    Refuse what no plan shows. In a plan, a setting in braces and a typed literal such as `date 'today'` are already replaced by their values,
+    and a star inside an expression, as in `md5(to_json(struct(*)))`, by the columns. Such a star is right after a bracket, a comma or a
+    point, and the innermost bracket around it does not hold a query.
 -#}
 {% macro _check_words(words, may_grow) %}
     {%- set brackets, setting = ['query'], (words | join).partition('${')[2].partition('}') -%}
@@ -86,7 +86,7 @@
             {%- do brackets.pop() -%}
         {%- elif word == '*' and may_grow and brackets[-1] == 'expression' and last[-1:] in ['(', ',', '.'] -%}
             {%- do dbt_backfill.refuse(
-                'its query has a star inside of an expression, whose value would change once the upstream has another column',
+                'its query has a star inside of an expression, so its value would change if the upstream got another column',
                 'Write out the columns instead of the star'
             ) -%}
         {%- elif word[-1] in ['"', "'"] and last in ['date', 'timestamp', 'timestamp_ntz', 'timestamp_ltz'] -%}
@@ -100,8 +100,8 @@
 
 
 {#-
-    Refuse a query that reads an alias of its own SELECT: once the upstream had a column of that name, Spark would read the column. Spark makes
-    what reads an alias a projection right above that of the alias.
+    Refuse a query that reads an alias of the same SELECT: if the upstream gets a column of that name later, Spark reads the column instead.
+    In the plan, the expression that reads the alias is in a projection right above the projection of the alias.
 -#}
 {% macro _check_aliases(analyzed) %}
     {%- for line in analyzed -%}
@@ -110,8 +110,8 @@
         {%- for name, id in modules.re.findall(' AS ([^#]+)#(\\d+)', line if is_split else '') -%}
             {%- if '#' ~ id in above -%}
                 {%- do dbt_backfill.refuse(
-                    "its query reads its alias '" ~ name ~ "' in the same SELECT, where a column of that name would be read once the upstream has one",
-                    'Write the expression out where the alias is read'
+                    "its query reads its alias '" ~ name ~ "' in the same SELECT, but Spark would read a column of that name if the upstream had one",
+                    'Repeat the expression instead of the alias'
                 ) -%}
             {%- endif -%}
         {%- endfor -%}
@@ -122,12 +122,15 @@
 {% macro refuse_unrepeatable(what) %}
     {%- do dbt_backfill.refuse(
         'its query uses ' ~ what ~ ', which gives another value when the same row is read again',
-        'Take the value from a column of the upstream, or add it in a model downstream of this one; put a text of that form together by concat'
+        'Take the value from a column of the upstream, or add it in a model downstream of this one; build a text of that form with concat'
     ) -%}
 {% endmacro %}
 
 
-{#- Return their names, as Spark prints them. test_functions_of_spark.py tries all that Spark has. -#}
+{#-
+    Return the names of functions that return another value for the same row, as Spark prints them. test_functions_of_spark.py tries all
+    functions of Spark.
+-#}
 {% macro _unrepeatable_functions() %}
     {{ return([
         'rand', 'randn', 'random', 'randstr', 'uniform', 'uuid', 'shuffle', 'monotonically_increasing_id', 'spark_partition_id',
@@ -139,19 +142,20 @@
 
 
 {#-
-    Return the names of those settings of common_settings_sql on which the query's values may depend; rather one too many, which may then not
-    change.
+    Return the names of the settings of common_settings_sql on which the query's values may depend. In doubt a setting is included; then it
+    must not change.
 
-    The analyzed plan shows constants. In it a function that stands for another one hides what that casts; the optimized one shows it.
+    Both plans are searched. Only the analyzed plan shows constants. Only the optimized plan shows the casts of a function that Spark replaces
+    by another one.
 -#}
 {% macro find_used_settings(explained, query) %}
     {%- set lines, used = explained.optimized[:-1], [] -%}
     {%- for line in explained.analyzed if dbt_backfill.plan_operator(line) != 'Relation' -%} {%- do lines.append(line) -%} {%- endfor -%}
     {%- set plans = lines | join('\n') -%}
     {#-
-        The time zone. Spark prints it with some of the expressions that use it, as `Some(UTC)`, and not with a comparison with a
-        literal, or arithmetic. So any column of a type with a zone counts unless the query only passes it on, and so does whatever makes
-        such a value of something else. A timestamp literal is printed bare, with or without a zone.
+        The time zone. Spark prints it with some of the expressions that use it, as `Some(UTC)`, but not with arithmetic or a comparison with
+        a literal. So any column of a type with a zone counts, unless the query only passes it on. Every expression that makes such a value
+        counts too. Spark prints a timestamp literal in the same way with and without a zone.
     -#}
     {%- set makes_moments = 'Some\\(|TimestampType|\\btimestamp\\b(?!#)|timestamp\\w*\\(|\\b(extract|date_part|datepart)\\('
         ~ '|\\d-\\d\\d-\\d\\d \\d\\d:\\d\\d' -%}
@@ -159,23 +163,23 @@
         {%- do used.append('spark.sql.session.timeZone') -%}
     {%- endif -%}
     {#-
-        ANSI mode: casts, arithmetic, elements, and the functions that then fail or return another value. dbt-spark turns it off in a
-        session, and cannot on a Thrift server.
+        ANSI mode: casts, arithmetic, access to elements, and functions that fail or return another value in this mode. dbt-spark turns the
+        mode off in a session, but cannot do so on a Thrift server.
     -#}
     {%- set functions = 'cast|size|cardinality|element_at|elt|conv|abs|negative|pmod|mod|div|round|bround|ceil|floor|next_day'
         ~ '|parse_url|to_\\w+|make_\\w+|unix_\\w+|gettimestamp|date_\\w+|add_months|months_\\w+' -%}
     {%- if modules.re.search('(?i)\\b(' ~ functions ~ ')\\(| [-+*/%] |[\\w)]\\[|(?<!\\w)-[a-z_(]', plans) -%}
         {%- do used.append('spark.sql.ansi.enabled') -%}
     {%- endif -%}
-    {#- Double quotes: the session says whether they hold a text or a name. -#}
+    {#- Double quotes: a setting of the session decides if they enclose a text or a name. -#}
     {%- if '"' in dbt_backfill.get_words(query) | map('last') -%} {%- do used.append('spark.sql.ansi.doubleQuotedIdentifiers') -%} {%- endif -%}
     {{ return(used) }}
 {% endmacro %}
 
 
 {#-
-    True if a column of a type with a time zone is in an expression of a query, and not only passed on; rather once too often: also where
-    the entries of the topmost projection cannot be distinguished, or one below it has an expression.
+    True if an expression of the query uses a column of a type with a time zone, so that the query does not only pass the column on. In doubt
+    also true: if the entries of the topmost projection cannot be separated, or if a projection below it has an expression.
 -#}
 {% macro _computes_moments(explained) %}
     {%- set types, moments, passed, computed, projections = {}, {}, {}, [], [] -%}
@@ -191,7 +195,7 @@
         {%- set entries = dbt_backfill.split_list(line.split('Project [', 1)[1][:-1]) if 'Project [' in line else [] -%}
         {%- set names = explained.names if entries and not projections else [] -%}
         {%- for entry in entries if names -%}
-            {#- A bracket in a text may have cut an entry: then the whole line counts. -#}
+            {#- A bracket in a text may have split an entry wrongly. Then the whole line counts. -#}
             {%- set is_whole = entries | length == names | length and entry.rpartition('#')[0].endswith(names[loop.index0]) -%}
             {%- if not is_whole or entry.split(' AS ')[0] not in passed -%} {%- do computed.append(entry if is_whole else line) -%} {%- endif -%}
         {%- endfor -%}

@@ -3,16 +3,18 @@
       'columns': the names and types of the query's columns, as Spark prints them,
       'unique_key': its columns, spelled as the query spells them, 'key_types': their types,
       'upstream_columns': a list of {'name', 'type'},
-      'analyzed': the operators of the query's analyzed plan, one a line, 'optimized': the lines of the optimized plan,
-      'names': those of the entries of its topmost projection
+      'analyzed': the lines of the query's analyzed plan, one per operator, 'optimized': the lines of the optimized plan,
+      'names': the names of the entries in the topmost projection of the optimized plan
     }
 
-    The key columns are selected once more in front of the query's own, so that they are the first entries of the topmost projection. Behind
-    them are the upstream's columns: the plans have no types, but what an EXPLAIN returns has.
+    The key columns are selected once more before the query's own columns, so that they are the first entries of the topmost projection. The
+    upstream's columns come after the query's, to get their types: the plans have no types, but the header of EXPLAIN's output has the type of
+    each selected column.
 
     Arguments:
       query (string), upstream (relation): see substitute_upstream.
-      read (string): the upstream, as after FROM, whose columns are returned: a version of it may have fewer than the query reads.
+      read (string): the upstream as text after FROM. Its columns are returned; if it is an older version, it may have fewer columns than the
+        query reads.
 
     Raises: the query does not run, or lacks a column of unique_key.
 -#}
@@ -48,7 +50,7 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
     {%- endfor -%}
     {%- set lines = [] -%}
     {%- for line in (analyzed | join('\n')).split('\n      +- SubqueryAlias __bf_query\n', 1)[1].split('\n') -%}
-        {#- A line without operator continues a text in the line before. -#}
+        {#- A line without an operator continues a text of the line before. -#}
         {%- do lines.append(line if dbt_backfill.plan_operator(line) or not lines else lines.pop() ~ '\n' ~ line) -%}
     {%- endfor -%}
     {{ return({
@@ -59,7 +61,7 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
 {% endmacro %}
 
 
-{#- Return the whole text of EXPLAIN EXTENDED. Refuse a session that lets Spark show a part of it only. -#}
+{#- Return the whole text of EXPLAIN EXTENDED. Refuse a session in which Spark shows only a part of it. -#}
 {% macro run_explain(step, sql) %}
     {%- set sql, to_do = 'explain extended\n' ~ sql, ' for dbt (server_side_parameters, or the Spark server)' -%}
     {%- set plan = dbt_backfill.run_table(step, sql)[0][0] -%}
@@ -70,18 +72,18 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
     {%- set is_cut = plan.rstrip().endswith(' more characters') or plan.startswith('Truncated plan of ') -%}
     {%- if is_cut and '== Physical Plan ==' not in plan -%}
         {%- do dbt_backfill.refuse(
-            'the session has spark.sql.maxPlanStringLength, by which Spark shortens the plan of its query', 'Set it to a larger number' ~ to_do
+            'the session sets spark.sql.maxPlanStringLength, so Spark shortens the plan of its query', 'Set it to a larger number' ~ to_do
         ) -%}
     {%- elif '*(redacted)' in plan.split('== Physical Plan ==')[0] -%}
         {%- do dbt_backfill.refuse(
-            'the session has spark.sql.redaction.string.regex, by which Spark blacks out a part of the plan of its query', 'Unset it' ~ to_do
+            'the session sets spark.sql.redaction.string.regex, so Spark hides a part of the plan of its query', 'Unset it' ~ to_do
         ) -%}
     {%- endif -%}
     {{ return(plan) }}
 {% endmacro %}
 
 
-{#- Let Spark print lists of more than 25 columns or fields whole. SET itself takes a comment behind it for a part of the value. -#}
+{#- Let Spark print lists of more than 25 columns or fields whole. A plain SET would treat a comment after it as a part of the value. -#}
 {% macro show_whole_types() %}
     {%- do dbt_backfill.run_table('show whole types', "execute immediate 'set spark.sql.debug.maxToStringFields = 100000'") -%}
 {% endmacro %}
@@ -94,7 +96,7 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
 {% endmacro %}
 
 
-{#- Return the error that Spark shows instead of an optimized plan, without its condition and line; none if there is none. -#}
+{#- Return the error that Spark shows instead of an optimized plan, without its condition and line; none if there is no error. -#}
 {% macro find_plan_error(plan) %}
     {%- if dbt_backfill.plan_section(plan, 'Optimized') -%} {{ return(none) }} {%- endif -%}
     {%- set error = (dbt_backfill.plan_section(plan, 'Analyzed') or [plan])[0] -%}
@@ -102,7 +104,7 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
 {% endmacro %}
 
 
-{#- Return Spark's list of columns as a list of {'name', 'type'}. A name, also of a struct's field, may have a comma or a colon in it. -#}
+{#- Return Spark's list of columns as a list of {'name', 'type'}. The name of a column or of a struct's field may have a comma or a colon in it. -#}
 {% macro parse_columns(text) %}
     {%- set entries, columns = [], [] -%}
     {%- for piece in text.split(', ') -%}
@@ -120,7 +122,10 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
 {% endmacro %}
 
 
-{#- Return the operator of a line of a plan: `Relation` for whatever reads a table, '' for a line that continues a text of the line before. -#}
+{#-
+    Return the operator of a line of a plan: `Relation` for every operator that reads a table; '' if the line continues a text of the line
+    before.
+-#}
 {% macro plan_operator(line) %}
     {%- set match = modules.re.match("[\\s:]*[+:]- '?(\\w+)", line) -%}
     {%- set name = match.group(1) if match else '' -%}
@@ -136,7 +141,7 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
 {% endmacro %}
 
 
-{#- Return the entries of a list: what is between the commas outside of brackets. -#}
+{#- Return the entries of a list: the texts between the commas that are outside of brackets. -#}
 {% macro split_list(text) %}
     {%- set at, entries = namespace(depth=0, begin=0), [] -%}
     {%- for match in modules.re.finditer('[\\[(]|[\\])]|, ', text) -%}

@@ -1,13 +1,13 @@
 {#-
-    Return the query's text as a list of `{'kind', 'text'}`, which joined are the text again: `string`, `comment`, `quoted` (an identifier in
-    backticks), `code`, and where `upstream`, a relation, is given, `upstream`, its name.
+    Return the query's text as a list of `{'kind', 'text'}`; joined, the texts are the query again. The kinds are `string`, `comment`,
+    `quoted` (an identifier in backticks) and `code`. If the argument `upstream` (a relation) is given, its name has the kind `upstream`.
 
-    Look for a thing in tokens of the right kind only: the name of a table also occurs in strings and comments.
+    Search only tokens of the right kind: strings and comments may also contain the name of a table.
 -#}
 {% macro tokens(query, upstream=none) %}
     {%- set at, found, names = namespace(end=0, comment='(?!)'), [], [] -%}
-    {#- Spark nests bracketed comments; here they may be eight deep. A backslash at the end of a line continues a comment
-        that begins with `--` on the next one. -#}
+    {#- Spark nests bracketed comments; here they may be eight deep. A comment that begins with `--` continues on the next line if its line
+        ends with a backslash. -#}
     {%- for _ in range(8) -%} {%- set at.comment = '/\\*(?:(?!/\\*|\\*/).|' ~ at.comment ~ ')*\\*/' -%} {%- endfor -%}
     {%- set kinds = [
         "(?P<string>\\br(?:'[^']*'|\"[^\"]*\")|(?:'(?:[^'\\\\]|\\\\.)*')+|(?:\"(?:[^\"\\\\]|\\\\.)*\")+)",
@@ -30,11 +30,11 @@
 {% endmacro %}
 
 
-{#- Return the words and signs of a query in order, without comments; a text, and a name in backticks, is one word. -#}
+{#- Return the words and signs of a query in order, without comments. A text is one word; a name in backticks is one word too. -#}
 {% macro get_words(query) %}
     {%- set words = [] -%}
     {%- for token in dbt_backfill.tokens(query | trim | trim(';')) if token.kind != 'comment' -%}
-        {#- A number is one word, as a name with points in it: `1 .5` is not `1.5`, and `1e - 5` is not `1e-5`. -#}
+        {#- A number is one word, like a name with points in it: `1 .5` is not `1.5`, and `1e - 5` is not `1e-5`. -#}
         {%- do words.extend(
             modules.re.findall('[\\w.]+(?:(?<=[eE])[+-]\\w+)?|[^\\w\\s]', token.text) if token.kind == 'code' else [token.text]
         ) -%}
@@ -46,11 +46,11 @@
 {#-
     Return the model's query with its upstream replaced by a name that `get_query_sql` defines, and without comments at its end.
 
-    The name is the upstream's identifier, so that `flights.carrier` goes on to mean what it meant, and so do import CTEs that are called
-    like the table. check_query makes sure that nothing but this name reads a table.
+    The name is the upstream's identifier, so that `flights.carrier` keeps its meaning, and also an import CTE that has the table's name.
+    check_query makes sure that only this name reads a table.
 
-    Raises: the query does not have the upstream's name, reads it at a version or with options (Spark reads a name that a query defines
-      without them), or has it in front of another name, which might also be a field of a struct.
+    Raises: the query does not have the upstream's name; or reads the upstream at a version or with options (Spark would ignore these, because
+      the query defines the name); or has the upstream's name before another name, which might also be a field of a struct.
 -#}
 {% macro substitute_upstream(query, upstream) %}
     {%- set tokens, pieces, at = dbt_backfill.tokens(query, upstream), [], namespace(end=0, found=false) -%}
@@ -60,7 +60,7 @@
             {%- set next = rest.lower().split()[:5] | join(' ') -%}
             {%- if next.startswith('.') -%}
                 {%- do dbt_backfill.refuse(
-                    "its query has '" ~ token.text ~ ".', the upstream's whole name in front of another one",
+                    "its query has '" ~ token.text ~ ".', the upstream's full name before another name",
                     'Give the upstream an alias in FROM, such as u, and write u. in front of its columns'
                 ) -%}
             {%- elif ' as of ' in (' ' ~ next).split('(')[0] -%}
@@ -70,7 +70,7 @@
                 ) -%}
             {%- elif next == 'with' or next.startswith(('with ', 'with(')) -%}
                 {%- do dbt_backfill.refuse(
-                    'its query reads the upstream with options, which barriers read it without', 'Remove the WITH clause behind its name'
+                    'its query reads the upstream with options, but barriers read it without them', 'Remove the WITH clause behind its name'
                 ) -%}
             {%- endif -%}
             {%- set at.found = true -%}
@@ -89,10 +89,11 @@
 
 
 {#-
-    Return a query, as `substitute_upstream` returned it, over another relation than the upstream: `scan`, a select with its columns.
+    Return a query, as `substitute_upstream` returned it, with `scan` instead of the upstream. `scan` is a select with the upstream's columns.
 
-    Without `scan` it reads all rows of today, to be explained. Through the LIMIT no filter is pushed down: else a plan would not show those
-    that the source evaluates itself, Iceberg those that select whole partitions, PostgreSQL nearly all.
+    Without `scan`, the query reads all rows of today's upstream; that is for EXPLAIN. Spark pushes no filter through the LIMIT. Otherwise the
+    plan would not show the filters that the source evaluates: filters on whole partitions with Iceberg, and nearly all filters with
+    PostgreSQL.
 -#}
 {% macro get_query_sql(query, upstream, scan=none) -%}
 with {{ dbt_backfill.identifier(upstream.identifier) }} as (
@@ -105,21 +106,22 @@ select * from (
 
 
 {#-
-    Return those of these names of the upstream's columns that a query, as `substitute_upstream` returned it, has in it, in any case; all of them
-    where it may read others too, rather once too often.
+    Return which of the upstream's columns (`names`) a query names, in upper or lower case. The query is as `substitute_upstream` returned it.
+    If the query may also read columns that it does not name, return all columns; in doubt as well.
 -#}
 {% macro get_named_columns(query, names) %}
     {%- set words, named, found = dbt_backfill.get_words(query), {}, [] -%}
-    {#- Between a name and a bracket these make no list of other names for the columns of a table, as in `from orders as t(k, v)`. -#}
+    {#- If one of these words is before a bracket, the bracket is not a list of column aliases as in `from orders as t(k, v)`. -#}
     {%- set no_names = 'and as between char dec decimal else from in like not numeric on or then varchar when where'.split() -%}
     {%- for word in words -%}
         {%- set before, last = words[loop.index0 - 2] | lower if loop.index0 > 1 else '', loop.previtem | default('') | lower -%}
         {%- set lists_names = word == '(' and (last[-1:].isalnum() or last[-1:] in ['_', '`', '"']) and last not in no_names
             and (before in ['as', ')'] or before[-1:] == '`') -%}
-        {#- A star for columns (others multiply what is before them), IDENTIFIER, TABLE, a pipe, or a FROM without a SELECT. -#}
+        {#- These read columns that the query does not name: a star for columns (not one that multiplies), IDENTIFIER, TABLE, a pipe, or a
+            FROM without a SELECT. -#}
         {%- set is_star = word == '*' and (last[-1:] in [',', '.', '('] or last in ['select', 'distinct', 'all']) -%}
         {%- if lists_names or is_star or word | lower in ['identifier', 'table'] or word == '>' and last == '|' -%} {{ return(names) }} {%- endif -%}
-        {#- Double quotes may hold a name. -#}
+        {#- Double quotes may enclose a name. -#}
         {%- set parts = [word[1:-1] | replace('``', '`')] if word[0] in ['`', '"'] else word.split('.') -%}
         {%- for name in parts -%} {%- do named.update({name | lower: true}) -%} {%- endfor -%}
     {%- endfor -%}

@@ -1,6 +1,6 @@
 {#-
-    Return the settings of the session, as a dict of texts; those that were never set are missing. SET itself takes a comment behind it,
-    such as dbt's query comment, for a part of it.
+    Return the settings of the session, as a dict of texts, without settings that were never set. A plain SET would treat a comment after it,
+    such as dbt's query comment, as a part of the statement.
 -#}
 {% macro read_settings() %}
     {%- set settings = {} -%}
@@ -12,8 +12,9 @@
 
 
 {#-
-    Return a SQL map of the three settings that a plan records only where the query depends on them, see find_used_settings: they are often
-    set, and their defaults are those of the machine. No function returns a setting but the time zone; the other two are found by what they do.
+    Return a SQL map of the three settings that a plan records only if the query depends on them, see find_used_settings. They are often set,
+    and their defaults depend on the machine. A function returns the time zone; no function returns the other two, so expressions find out
+    their effect.
 -#}
 {% macro common_settings_sql() -%}
     map(
@@ -25,9 +26,10 @@
 
 
 {#-
-    Return the default of a setting that gives a query other values, or other names to its columns; none of any other setting. A setting under
-    which the same rows only fail or do not, such as mapKeyDedupPolicy, is none of these: whatever was merged under it is what the query gives.
-    tests/recorded/spark_settings.json says it of each setting that Spark has, and test_functions_of_spark.py that none is missing there.
+    Return the default of a setting that changes the values of a query or the names of its columns; none for any other setting. A setting that
+    only decides if a row fails, such as mapKeyDedupPolicy, does not count: a merged row has the query's result under any value of the
+    setting. tests/recorded/spark_settings.json has a verdict for each setting of Spark, and test_functions_of_spark.py checks that none is
+    missing.
 -#}
 {% macro default_of_result_setting(name) %}
     {%- set on = [
@@ -65,8 +67,8 @@
 
 
 {#-
-    Return those of the settings that give a query other values: {name: text}. Of the ones of common_settings_sql only those whose names are
-    in `common`: all of them for a state, and for a plan those that its query depends on.
+    Return the settings that change the result of a query: {name: text}. Of the settings of common_settings_sql, it has only those whose names
+    are in `common`. For a state, `common` has all of them; for a plan, those on which its query depends.
 -#}
 {% macro get_result_settings(settings, common) %}
     {%- set found = {} -%}
@@ -77,7 +79,10 @@
 {% endmacro %}
 
 
-{#- Return the result settings by a statement of their own. A run that reads a state asks for the common ones with it. -#}
+{#-
+    Return the result settings, with a statement that reads the common ones. (A run that reads a state reads the common settings in the same
+    statement.)
+-#}
 {% macro read_result_settings(settings) %}
     {%- set common = dbt_backfill.run_json('read the common settings', 'select to_json(' ~ dbt_backfill.common_settings_sql() ~ ')')[0] -%}
     {{ return(dbt_backfill.get_result_settings(dict(settings, **common), common)) }}
@@ -85,9 +90,9 @@
 
 
 {#-
-    Return the first of the session's settings, as get_result_settings returned them, that is not what it was when a plan was made: {'setting',
-    'words': to name it in a message, 'was', 'is'}; none if there is none. A setting that is not set has its default. EXCEPTION counts as the
-    default: under it Spark gives the same value, or fails.
+    Return the first setting of the session (as get_result_settings returned them) that has changed since a plan was made: {'setting',
+    'words': the name for a message, 'was', 'is'}; none if no setting has changed. A setting that is not set has its default. EXCEPTION counts
+    as the default: with it Spark returns the same value, or fails.
 -#}
 {% macro find_changed_setting(plan, settings) %}
     {%- set recorded = plan.get('settings') -%}
@@ -114,20 +119,20 @@
 
 
 {#-
-    Refuse a session in which an MV is not made or refreshed exactly. Each run asks before it reads its state: under some of these
-    settings Spark would show it an older one.
+    Refuse a session with settings under which barriers are not exact. Each run checks this before it reads its state: under some of these
+    settings Spark would return an older state.
 
     Arguments:
       settings (dict): as read_settings returned them.
 -#}
 {% macro check_settings(backfill, settings) %}
-    {#- 'value': a regular expression of the texts, in lower case, with which a setting is refused; 'is': how a message calls that; 'does': what
-        Spark does then; 'to_do': the hint; 'format': of the MVs for which it is refused; absent for all. -#}
-    {%- set leaves_out = 'Spark leaves out rows, and says nothing: those of files that ' -%}
+    {#- 'value': a regular expression; a setting is refused if its text in lower case matches; 'is': the value's name in a message; 'does':
+        the effect on Spark; 'to_do': the hint; 'format': the file_format of MVs for which it is refused; absent for all. -#}
+    {%- set leaves_out = 'Spark silently leaves out the rows of files that ' -%}
     {%- set for_dbt = ' for dbt (server_side_parameters, or the Spark server)' -%}
     {%- set on = {'value': 'true', 'is': 'on', 'to_do': 'Set it to false' ~ for_dbt} -%}
     {%- set off = {'value': 'false', 'is': 'off', 'to_do': 'Set it to true' ~ for_dbt} -%}
-    {#- Any duration but none. A fence that reads an old state lets a stale run pass. -#}
+    {#- Every duration above 0 is refused: a fence that reads an old state lets a stale run pass. -#}
     {%- set more = {'value': '.*[1-9].*', 'is': 'set', 'to_do': 'Set it to 0' ~ for_dbt} -%}
     {%- set unsafe = {
         'spark.sql.parser.escapedStringLiterals': dict(
@@ -140,7 +145,7 @@
         'spark.sql.legacy.charVarcharAsString': dict(on, does='Spark pads neither what it reads of a char(n) nor what that is compared with'),
         'spark.sql.legacy.ctePrecedencePolicy': {
             'value': 'legacy', 'is': 'at LEGACY', 'to_do': 'Set it to CORRECTED' ~ for_dbt,
-            'does': 'a common table expression that is called like the upstream may be read without what it does',
+            'does': 'Spark may read the upstream instead of a common table expression with the same name',
         },
         'spark.sql.storeAssignmentPolicy': {
             'value': 'legacy|strict', 'is': 'at another value than ANSI', 'to_do': 'Set it to ANSI' ~ for_dbt, 'format': 'iceberg',
@@ -165,9 +170,9 @@
 
 
 {#-
-    Refuse an Iceberg catalog that caches its tables: a session would not see for 30 s what another one committed, so that a run would use
-    a stale state, a fence let a stale run pass, or an upstream be behind its change table. Refuse one that overrides a table property
-    that exactness needs.
+    Refuse an Iceberg catalog that caches its tables: a session would read tables without the commits that another session made in the last 30
+    s. A run would use a stale state, a fence would let a stale run pass, or an upstream would be behind its change table. Refuse a catalog
+    that overrides a table property on which exactness depends.
 -#}
 {% macro check_iceberg_catalogs(backfill, settings) %}
     {%- set tables = [backfill.mv] if backfill.options.file_format == 'iceberg' else [] -%}

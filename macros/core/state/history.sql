@@ -1,8 +1,8 @@
 {#-
     Return the columns of the history, `<mv>__barriers`, in their order: {'recorded': {name: its type in the JSON of a barrier},
-    'derived': {name: SQL over `barrier`, and `upstream_source` and `feed_source` of its sources}}. It has one row per committed barrier,
-    for people; nothing that decides reads it. It is written at the end of a run, and after every so many barriers, from what the progress
-    table keeps until then. A run that died leaves that to the next one, and a history that was lost is reset.
+    'derived': {name: SQL over `barrier`, and `upstream_source` and `feed_source` of its sources}}. The history has one row per committed
+    barrier. It is for people; no decision of a run depends on it. It is written at the end of a run, and after every 20 barriers, from the
+    barriers that the progress table keeps until then. If a run dies, the next run writes it. A history that was lost begins again.
 -#}
 {% macro history_columns() %}
     {%- set recorded = {
@@ -30,7 +30,7 @@
 {% endmacro %}
 
 
-{#- Return a select of the history's columns of some barriers; `texts`: a select of these as JSON, `text`. -#}
+{#- Return a select of some barriers with the columns of the history. `texts`: a select of these barriers as JSON, in the column `text`. -#}
 {% macro get_barriers_sql(texts) -%}
     {%- set columns, fields = dbt_backfill.history_columns(), [] -%}
     {%- for name, type in columns.recorded.items() -%} {%- do fields.append(name ~ ' ' ~ type) -%} {%- endfor -%}
@@ -57,9 +57,9 @@
 
 
 {#-
-    Return statements of a script that write the history. They can be repeated, and run twice at once: a MERGE is checked for conflicts, and
-    the next run writes what the loser has not written. Each adds a file; every 50 barriers they are made one, because Delta's own
-    auto-compaction looks for small files at every commit.
+    Return statements of a script that write the history. They can be repeated, and two runs may execute them at once: a MERGE is checked for
+    conflicts, and the next run writes what the losing run did not write. Each MERGE adds a file. Every 50 barriers the files are compacted;
+    Delta's own auto-compaction is not used, because it looks for small files at every commit.
 
     Arguments:
       written (int or none): the last epoch that the history is known to have; none if it does not exist.
@@ -75,7 +75,7 @@
     {%- set unwritten = dbt_backfill.get_barriers_sql(texts) ~ '\n    where barrier.epoch > ' ~ since -%}
     {%- if written is none %}
     create table if not exists {{ relations.barriers.render() }}
-    {#- Without an id: the history may outlive its MV. #}
+    {#- The history has no id of the MV, because it may outlive the MV. #}
     {{ dbt_backfill.table_clauses(relations.barriers, dict(
         dbt_backfill.state_table_properties(), **{'dbt_backfill.format': dbt_backfill.state_format()}
     )) }}
@@ -99,9 +99,9 @@
 
 
 {#-
-    Return statements of a script that write to a history which lacks only the barrier that the script has just committed: an INSERT, which
-    reads no table. The barrier is in `state`, the state as the script has read it. It is written only if this execution of the script has
-    committed it, with its `outcome`, and not an earlier sending of the script or another run.
+    Return statements of a script that add one barrier to the history: the barrier that the script has just committed, if the history has all
+    others. An INSERT is enough, and it reads no table. The barrier is in the script's variable `state`. It is written only if this execution
+    of the script has committed it (its `outcome` shows that), and not an earlier execution or another run.
 -#}
 {% macro get_last_barrier_statements(relations, epoch) -%}
     {%- set last = "get_json_object(state, '$.last')" -%}
@@ -115,7 +115,7 @@
 {%- endmacro %}
 
 
-{#- Write what the history does not have yet. Return the state, of which it then has everything. -#}
+{#- Write the barriers that the history does not have yet. Return the state, which records that. -#}
 {% macro write_history(backfill, state) %}
     {%- if state.written is not none and state.written >= state.epoch -%} {{ return(state) }} {%- endif -%}
     {%- do dbt_backfill.run_table('write the history',

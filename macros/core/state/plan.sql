@@ -1,40 +1,41 @@
 {#-
-    Return a plan as it is stored: a SQL expression of its JSON, with what the script has counted at its end. A plan is a dict; a new one
-    and one that was read back have this one shape. It holds everything that executing it needs, so that a later run can adopt it word for
-    word: every step is a pure function of the plan and of the position that it starts from.
+    Return the stored form of a plan: a SQL expression of its JSON, with the values that the script has counted at the end. A plan is a dict;
+    a new plan and a plan that was read back have the same entries. It has everything that is needed to execute it, so that a later run can
+    adopt it word for word: every step depends only on the plan and on the position from which it starts.
 
       epoch, plan_id, backfill_id, kind, reason
       sources: what it reads, a list of {role: `upstream`, `feed`, `stage` or `replica`, relation, kind, id, version, committed_at,
-        definition: what else says which changes a change table reports}
-      upstream_row_count: of the upstream, as it was counted last
-      range_low, range_high, last_range: the range, as lists of literals' texts, in the order of the backfill; none as low: from the start;
-        none as high with last_range: to the end
-      vnodes, vnode_row_counts, range_row_count: of the range, a list, none for all; its rows, a dict by vnode, and their sum
-      sweeps: true if the MV had earlier rows above the position when it was planned, see is_sweeping
-      at_once: true if changes and range are merged by one statement
-      touched: of a re-anchor, what it compares above the position: the ends of the ranges that given-up plans could write, [] for one
-        that is open above; an empty list if they had none. None if it compares the whole MV
-      fills, drops: the columns that are being filled, as new_filling describes them; the names of those that the MV is to lose
-      fill_low, fill_high, last_fill: the window of a fill, like range_low and range_high; true if the columns hold up to the position
-        after it (then none as fill_high: open above)
-      filled_row_count: rows that were read to fill them
-      generation: of a swap, {'relation', 'id', 'version'} of the MV that is put in place
-      next_bounds, bounds_complete: the ends of the ranges to come, of those that fill while there are any; true if they reach the end
+        definition: further facts about the source, as text}
+      upstream_row_count: the number of rows of the upstream when it was last counted
+      range_low, range_high, last_range: the range, as lists of literals' texts, in the order of the backfill. If range_low is none, the range
+        begins at the start; if last_range is true, it has no end
+      vnodes, vnode_row_counts, range_row_count: the vnodes of the range, a list, none for all; the numbers of its rows, a dict by vnode, and
+        their sum
+      sweeps: true if the MV had earlier rows above the position when the plan was made, see is_sweeping
+      at_once: true if one statement merges the changes and the range
+      touched: only of a re-anchor: the ranges above the position that given-up plans could write to, as a list of their ends, with [] for a
+        range without an end; an empty list if there are no such ranges. None if the re-anchor compares the whole MV
+      fills, drops: the columns that are being filled, as new_filling describes them; the names of the columns that the MV is to lose
+      fill_low, fill_high, last_fill: the window of a fill, like range_low and range_high; last_fill is true if this is the last
+        window; its fill_high is none if it has no upper bound
+      filled_row_count: the number of rows that were read to fill the columns
+      generation: only of a swap: {'relation', 'id', 'version'} of the generation that replaces the MV
+      next_bounds, bounds_complete: the ends of the next ranges, or, of a fill, of the next windows; true if they reach the end
       query, query_hash, query_columns
       settings: see get_result_settings
       key: a list of {name, upstream, type, position: the progress table's column, order: see is_descending}
       vnode_count, backfill_mode, backfill_rate_limit
-      invocation_id, planned_at: of the run that made it; only in what was read back
+      invocation_id, planned_at: the run that made the plan, and when; only in a plan that was read back
 
-    A plan that is about to be stored also has `counted`, what only the script that stores it can count: name -> SQL expression. A barrier
-    that was committed has what get_outcome_sql adds. What is none is left out.
+    A plan that is about to be stored also has `counted`: name -> SQL expression of a value that only the script can count. A committed
+    barrier also has the entries that get_outcome_sql adds. Entries with the value none are not stored.
 -#}
 {% macro get_plan_json_sql(plan) -%}
     {%- set shaped, stored, counted = dict(plan, invocation_id=invocation_id), {}, [] -%}
     {%- for name in ['last_range', 'sweeps', 'at_once', 'bounds_complete'] -%} {%- do shaped.update({name: not not plan.get(name)}) -%} {%- endfor -%}
     {%- for name in ['drops', 'last_fill'] -%} {%- do shaped.update({name: plan.get(name) or none}) -%} {%- endfor -%}
     {%- do shaped.update({'next_bounds': plan.get('next_bounds') or [], 'vnode_row_counts': plan.get('vnode_row_counts') or {}}) -%}
-    {#- Of dicts these entries, as texts. A key without an order is ascending. -#}
+    {#- Only these entries of dicts are stored, as texts. A key without an order is ascending. -#}
     {%- set entries = {
         'sources': dbt_backfill.source_fields(), 'key': ['name', 'upstream', 'type', 'position', 'order'],
         'fills': ['name', 'type', 'was'], 'generation': ['relation', 'id', 'version'],
@@ -64,7 +65,7 @@
 {%- endmacro %}
 
 
-{#- Return the fields of a source, see the contract of the upstreams; `definition` is that of a change table, see describe_change_table. -#}
+{#- Return the fields of a source, see the contract of the upstreams. For a change table, describe_change_table returns the `definition`. -#}
 {% macro source_fields() %}
     {{ return(['role', 'relation', 'kind', 'id', 'version', 'committed_at', 'definition']) }}
 {% endmacro %}

@@ -1,13 +1,13 @@
 {#-
-    The progress of MVs, as SQL for people: one row per MV, and one per vnode. It reads the progress tables, the times of the last barriers
-    in the history, and the controls, where there are such tables.
+    The progress of MVs, as SQL for people: one row per MV, and one per vnode. The SQL reads the progress tables, and, if they exist, the
+    times of the last barriers in the history and the controls.
 
     `backfills`: a list of {
-      'model', 'generation': what the first columns say,
+      'model', 'generation': the values of the first columns,
       'relations': see get_relations,
-      'has_history', 'has_controls': true if these exist and can be read,
-      'ruled_by': the MV whose controls apply to it, as text,
-      'rate_limit': of its config; none if it has none
+      'has_history', 'has_controls': true if these tables exist and can be read,
+      'ruled_by': the name of the MV whose controls apply,
+      'rate_limit': the rate limit of the config; none if it has none
     }
 -#}
 
@@ -36,14 +36,15 @@
 
 
 {#-
-    Return a select of one row per MV. A share is of the rows of the upstream as it was last counted, or, while columns are filled, of those
-    that were read before. Rows that were deleted since they were read count as read, so it is below 1 until there is nothing left to read.
+    Return a select of one row per MV. `progress` is a share of the upstream's rows as they were last counted, or, while columns are filled,
+    of the rows that were read before. Rows that were deleted after they were read count as read. So the share is kept below 1 until no rows
+    are left to read.
 
     Arguments:
-      also (string): a further column, over a row of `measured`, see get_measured_sql.
+      also (string): the SQL of a further column, over a row of `measured`, see get_measured_sql.
 -#}
 {% macro get_progress_sql(backfills, also=none) -%}
-    {#- Those that are no column of `measured` of the same name. -#}
+    {#- The values that are not a column of `measured` with the same name. -#}
     {%- set values = {
         'backfill_finished': 'complete', 'progress': dbt_backfill._progress_expression('complete', 'rows_done', 'rows_total'),
         'upstream_row_count': 'barrier.upstream_row_count', 'rows_left': 'left_to_read',
@@ -66,8 +67,8 @@
     measured as (
         {{ dbt_backfill.get_measured_sql() }}
     ),
-    {#- The median of the last ten barriers that read a range of what is read now. A barrier that a later run has completed may seem to last
-        for days, which moves no median. #}
+    {#- The median of the last ten barriers that read a range of the same sort as the next one (in a fill, in a sweep or neither). A barrier
+        that a later run completed may seem to last for days, but that does not affect the median. #}
     rates as (
         select relation, percentile(rate, 0.5) as rows_per_second
         from (
@@ -98,19 +99,19 @@
 {%- endmacro %}
 
 
-{#- Return what an MV follows, as a source of a plan: its change table, or else its upstream. -#}
+{#- Return the source whose changes an MV reads, as a source of a plan: its change table, or else its upstream. -#}
 {% macro followed_source(sources) -%}
     coalesce(get(filter({{ sources }}, source -> source.role = 'feed'), 0), get({{ sources }}, 0))
 {%- endmacro %}
 
 
-{#- Return a share from 0 to 1, which is 1 only where nothing is left. -#}
+{#- Return a share from 0 to 1. It is 1 only if `complete` is true. -#}
 {% macro _progress_expression(complete, done, total) -%}
     case when {{ complete }} then 1 when coalesce({{ total }}, 0) = 0 then 0 else least({{ done }} / {{ total }}, 0.999) end
 {%- endmacro %}
 
 
-{#- Return the first columns of a row, which say what it is of. -#}
+{#- Return the first columns of a row, which identify the MV. -#}
 {% macro _get_names_sql(backfill) -%}
     {{ dbt_backfill.string_literal(backfill.model) }} as model,
         {{ dbt_backfill.string_literal(backfill.relations.mv.render()) }} as relation,
@@ -118,7 +119,7 @@
 {%- endmacro %}
 
 
-{#- Return a select of what the vnodes of each MV have in common, and their sums. -#}
+{#- Return a select of one row per MV: the values that its vnodes have in common, and their sums. -#}
 {% macro get_states_sql(backfills) -%}
     {%- for backfill in backfills %}
     {{- '\n    union all\n    ' if not loop.first }}select
@@ -135,8 +136,9 @@
 
 
 {#-
-    Return a select of the rows of `states` (at least with 'dirty', 'finished', 'planned', 'row_count', 'last'), and what follows from them,
-    as in get_filling, is_sweeping and the test backfill_complete: 'barrier', 'is_filling', 'sweeping', 'complete', 'rows_done',
+    Return a select of the rows of `states` (which needs at least 'dirty', 'finished', 'planned', 'row_count', 'last') with derived columns,
+    by the same rules as get_filling, is_sweeping and the test backfill_complete: 'barrier', 'is_filling', 'sweeping', 'complete',
+    'rows_done',
     'rows_total', 'left_to_read'.
 -#}
 {% macro get_measured_sql() -%}
@@ -168,8 +170,9 @@
 
 
 {#-
-    Return a select of how many rows the next barrier of each MV may read, over `measured`, as in get_ruling_allowance: 'rate_limit', 0 for
-    none and null for any number; 'ruled_by', `config`, `throttle` or `pause`; of these two 'set_by' and 'set_at'.
+    Return a select over `measured` of how many rows the next barrier of each MV may read, by the same rules as get_ruling_allowance:
+    'rate_limit', 0 for no rows and null for any number; 'ruled_by', `config`, `throttle` or `pause`; for `throttle` and `pause` also 'set_by'
+    and 'set_at'.
 -#}
 {% macro _get_allowed_sql(backfills) -%}
     select
@@ -196,7 +199,7 @@
 {%- endmacro %}
 
 
-{#- Return a select of the rate limits that people have set for an MV, see get_control_statement, by the id of its backfill. -#}
+{#- Return a select of the rate limits that people have set for an MV, with the id of its backfill, see get_control_statement. -#}
 {% macro get_controls_sql(backfill) -%}
     select
         {{ dbt_backfill.string_literal(backfill.relations.mv.render()) }} as relation, backfill_id,
@@ -206,8 +209,9 @@
 
 
 {#-
-    Return a select of the last barriers of each MV, those that the history has and those that it may lack, and when each began: at the
-    commit of the barrier before it in the same invocation, and else at its plan. `more`: further columns that both have, {name: type}.
+    Return a select of the last barriers of each MV, from the history and from the progress table, with the time when each began: the commit
+    of the previous barrier if the same invocation made it, else the barrier's plan. `more`: further columns, {name: type}, which the history
+    and the stored barriers both have.
 -#}
 {% macro get_timed_barriers_sql(backfills, more={}) -%}
     {%- set columns = dict({
@@ -242,8 +246,8 @@
 
 
 {#-
-    Return a select of one row per vnode. The upstream is not counted by vnode: a vnode has its share of the rows, and vnodes at the same
-    position have the same progress.
+    Return a select of one row per vnode. The upstream's rows are not counted per vnode, so every vnode is assumed to have the same number of
+    them. Vnodes at the same position have the same progress.
 -#}
 {% macro get_progress_of_vnodes_sql(backfills) -%}
     {%- set rows_done = 'if(is_filling, barrier.filled_row_count, sum(row_count) over same_position / count(*) over same_position)' -%}

@@ -1,23 +1,23 @@
 {#-
-    Read what is committed and what is planned, in one statement. Return {
-      'epoch', 'row_count', 'upstream_version', 'dirty', 'finished', 'any_finished': of the progress table,
-      'rows', 'last_epoch': how many rows it has, and the highest epoch on one,
+    Read the committed and the planned barrier, in one statement. Return {
+      'epoch', 'row_count', 'upstream_version', 'dirty', 'finished', 'any_finished': from the progress table,
+      'rows', 'last_epoch': the number of rows of the progress table, and the highest epoch in them,
       'uniform': true if all vnodes have one position, or all have finished,
-      'committed': the plan of that epoch, with its outcome,
-      'planned': the plan of the next epoch, or none; its kind is `abandon` once it was given up,
-      'position': the literals of the one position, none if NotStarted or not uniform; of a committed plan that was given up (`dirty`)
-        where its range would have begun,
-      'settings': the session's, see get_result_settings; none if they were not given,
-      'lag_seconds': the age of the version that the MV shows; absent if that is not known,
-      'log': see log_sql, of the table whose changes are followed; absent if its kind has none,
-      'control': what people have set for it, see get_control_statement; {} where nothing is, or nobody asked,
-      'written': the last epoch that the history is known to have, -1 if none; none if there is no history,
+      'committed': the plan of the committed epoch, with its outcome,
+      'planned': the plan of the next epoch, or none; its kind is `abandon` if it was given up,
+      'position': the literals of the position that all vnodes have; none if they have not started or are not uniform; if the committed plan
+        was given up (`dirty`), the beginning of its range,
+      'settings': the session's, see get_result_settings; none if the argument is none,
+      'lag_seconds': the age in seconds of the upstream version that the MV shows; absent if it is not known,
+      'log': the log of the table whose changes are read, see log_sql; absent if its kind has no log,
+      'control': what people have set for the MV, see get_control_statement; {} if they have set nothing, or if it was not read,
+      'written': the last epoch in the history, as far as known; -1 if it has no epoch; none if there is no history,
       'executed': see get_state_sql
     }
 
     Arguments:
-      settings (dict): the session's, see read_settings; none if nobody compares them.
-      history_of (string): the id of the MV if its history exists and is to be read; else none.
+      settings (dict): the session's, see read_settings; none if they are not compared.
+      history_of (string): the id of the MV, if its history exists and is to be read; else none.
       controls_of (string): the id of the MV whose control is to be read; else none.
 -#}
 {% macro read_state(relations, settings=none, history_of=none, controls_of=none) %}
@@ -41,13 +41,13 @@
 
 
 {#-
-    Return a select of the state as JSON, for parse_state: of what the rows of the vnodes have in common, and of the row of vnode 0.
+    Return a select of the state as JSON, for parse_state: the values that the rows of all vnodes have in common, and those of the row of vnode 0.
 
     Arguments:
-      plan (dict or none): `executed` says if it was committed with its own kind.
+      plan (dict or none): if it is given, `executed` is true if this plan was committed with its own kind.
       followed (dict or none): the table whose log is to be read.
-      control (boolean): true if the script has such a variable, to be returned with it.
-      settings (boolean): true to ask for the session's common ones; a run asks once.
+      control (boolean): true if the script has the variable `__bf_control`, whose value is to be returned.
+      settings (boolean): true to read the session's common settings, see common_settings_sql; a run reads them once.
 -#}
 {% macro get_state_sql(relations, history_of=none, plan=none, followed=none, control=false, settings=false) -%}
     {%- set log = dbt_backfill.ask(followed, 'log_sql')(followed)
@@ -89,7 +89,7 @@
 {%- endmacro %}
 
 
-{#- Return a state, from what such a statement returned; `written`, `settings`: see read_state. (observe_missing makes that of epoch 0.) -#}
+{#- Return a state from the result of get_state_sql. `written`, `settings`: see read_state. (observe_missing makes the state of epoch 0.) -#}
 {% macro parse_state(read, written=none, settings=none) %}
     {%- set committed = fromjson(read.last) if read.get('last') else none -%}
     {{ return(dict(
@@ -108,9 +108,10 @@
     Return a statement of a script that reads what people have set for an MV into the script's variable `__bf_control`, as JSON: {'value',
     'set_by', 'set_at'}; null if nothing is set. `value` is the rate limit, 0 for a pause, or `default`.
 
-    It is the newest row of `<mv>__controls`; rows of another `backfill_id` are of an earlier MV. Earlier versions wrote the control `pause`,
-    with `true` or `false`, beside `rate_limit`. The table is made when something is first set, also during a run, so each barrier looks
-    for it. Spark finds before any job that it is missing, or that it has other columns: then it is `foreign`, and is refused.
+    The newest row of `<mv>__controls` counts; rows with another `backfill_id` belong to an earlier MV. Earlier versions wrote the control
+    `pause`, with `true` or `false`, beside `rate_limit`. The table is created when something is first set, which may happen during a run, so
+    each barrier looks for it. Spark needs no job to find that the table is missing, or that it has other columns. In the second case it is
+    `foreign`, and is refused.
 -#}
 {% macro get_control_statement(relations, backfill_id) -%}
     begin
@@ -131,7 +132,7 @@
 {%- endmacro %}
 
 
-{#- True if there is a controls table of this package, by the list of tables that dbt keeps. -#}
+{#- True if dbt's list of tables has a controls table of this package. -#}
 {% macro has_own_controls(relations) %}
     {%- set existing = dbt_backfill.load_table(relations.controls) -%}
     {{ return('dbt_backfill.format' in dbt_backfill.read_listed_properties(existing, relations.controls)) }}
@@ -140,7 +141,7 @@
 
 {% macro refuse_foreign_controls(relations) %}
     {%- do dbt_backfill.refuse(
-        relations.controls.render() ~ ' exists, and has no controls of this package', 'Rename it, or give the model another alias',
+        relations.controls.render() ~ ' exists, but is not a controls table of this package', 'Rename it, or give the model another alias',
         mv=relations.get('name')
     ) -%}
 {% endmacro %}

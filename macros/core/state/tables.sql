@@ -1,15 +1,15 @@
 {#-
     Return the tables of an MV: {'mv', 'progress', 'barriers', 'controls', 'staged', 'replica', 'live'}, as relations. `state/` defines and
-    reads their columns. The statements that move the progress are in barrier/ (plan_barrier, abandon, commit) and features/rescale.sql. It is also
-    read by the fence (get_fence), and, where vnodes have positions of their own, by position/keys.sql, barrier/choose_plan.sql,
-    features/live_view.sql and operations/verify/comparison.sql. A clone copies it, and reports read it (state/progress.sql).
+    reads their columns. The statements that change the progress table are in barrier/ (plan_barrier, recover, commit) and
+    features/rescale.sql. The fence (get_fence) also reads the progress table. So do position/keys.sql, barrier/choose_plan.sql,
+    features/live_view.sql and operations/verify/comparison.sql if vnodes have different positions. A clone copies it, and reports read it
+    (state/progress.sql).
 
-    `<mv>__progress` has one row per vnode and is the only truth: what is committed, and what is planned.
-    `<mv>__barriers` has one row per committed barrier; it is for people, and nothing that decides reads it.
-    `<mv>__controls` has what people have set for its backfill, if they have, see state/read_state.sql.
-    `<mv>__staged` has the rows that were read for the next barrier, of an upstream whose versions cannot be read again, see run_stage.
-    `<mv>__replica` has a copy of what the query reads of the upstream, ordered by its key, see make_replica.
-    `<mv>__live` is a view, if the model asks for it, see run_live_view.
+    `<mv>__progress` has one row per vnode. It alone says what is committed and what is planned. `<mv>__barriers` has one row per committed
+    barrier; it is for people, and no decision of a run depends on it. `<mv>__controls` has the pauses and rate limits that people have set,
+    if any, see state/read_state.sql. `<mv>__staged` has the rows that were read for the next barrier, if a version of the upstream cannot be
+    read again, see run_stage. `<mv>__replica` has a copy of the upstream's columns that the query reads, ordered by the key, see
+    make_replica. `<mv>__live` is a view that exists if the model sets `live_view`, see run_live_view.
 -#}
 {% macro get_relations(mv) %}
     {%- set relations = {'mv': mv} -%}
@@ -26,15 +26,15 @@
 {% endmacro %}
 
 
-{#- Return the names of the tables beside the MV, which are also what their identifiers end in, in the order of a drop: the state last. -#}
+{#- Return the names of the tables beside the MV, in the order of a drop: the state comes last. Their identifiers end in these names. -#}
 {% macro companion_names() %}
     {{ return(['barriers', 'controls', 'staged', 'replica', 'progress']) }}
 {% endmacro %}
 
 
 {#-
-    Refuse an MV beside which another node of the project makes a table with the name of its state or history, of its live view,
-    or of its next generation: dbt would replace the one by the other, or take it for its own.
+    Refuse an MV if another node of the project makes a table with the name of the MV's state, history, live view or next generation: dbt
+    would replace one by the other, or this package would treat the other table as its own.
 -#}
 {% macro check_state_names(relations, options) %}
     {%- set own, next = [], dbt_backfill.get_next_relations(relations.mv).values() | list if options.full_refresh_mode == 'beside' else [] -%}
@@ -48,7 +48,7 @@
                 relation.render() ~ ' has the name of ' ~ ('its next generation' if loop.index > own | length
                     else 'its live view' if relation == relations.live else 'its state')
                     ~ ', and the ' ~ node.resource_type ~ ' ' ~ dbt_backfill.get_model_name(node) ~ ' makes a table there',
-                'Give one of the two another alias'
+                'Give the MV or that node another alias'
             ) -%}
         {%- endif -%}
     {%- endfor -%}
@@ -56,10 +56,10 @@
 
 
 {#-
-    Return the columns that the progress table has for any key: {name: type}. The same in all rows are `epoch`, `dirty`,
-    `upstream_version`, and the id and kind of the plan of the next epoch, null while nothing is planned. Only on the row of vnode 0, as
-    JSON: `plan`, that plan (see get_plan_json_sql); `last`, the barrier that was committed last, with its outcome; `unwritten`, those before
-    it that the history may not have yet.
+    Return the columns that the progress table has whatever the key is: {name: type}. `epoch`, `dirty`, `upstream_version`, and the id and
+    kind of the next epoch's plan (null while nothing is planned) are the same in all rows. Only the row of vnode 0 has, as JSON: `plan`, the
+    next epoch's plan (see get_plan_json_sql); `last`, the last committed barrier, with its outcome; `unwritten`, the barriers before it that
+    the history may not have yet.
 -#}
 {% macro progress_columns() %}
     {{ return({
@@ -71,13 +71,15 @@
 
 
 {#-
-    Return the properties of a state table. Serializable isolation is what makes two runs that plan or commit one epoch conflict; it is
-    the default of both formats and set explicitly, so that nothing depends on it. Both tables are small and copied on write, so that the
-    progress table stays one file. Only the history's epochs have statistics: those that Delta gathers of the rest cost more than they save.
+    Return the properties of a state table. With serializable isolation, two runs that plan or commit the same epoch conflict. It is the
+    default of both formats, but is set explicitly so that no other default matters. Both tables are small and copied on write, so that the
+    progress table stays one file. Delta gathers statistics only of the history's first column, the epoch: other statistics cost more than
+    they save.
 
     Arguments:
-      backfill_id (string): of the progress table's MV; none of the history. A full refresh may give the progress table other columns for
-        the position, with any name and type of a key, so a Delta table has from the start what these need.
+      backfill_id (string): the id of the MV, for the progress table; none for the history. A full refresh may add columns for the position to
+        the progress table, with any name and type that a key may have. So a progress table on Delta has the table features for these from the
+        start.
 -#}
 {% macro state_table_properties(backfill_id=none) %}
     {%- set properties, of_progress = dbt_backfill.exact_table_properties(), backfill_id is not none -%}
@@ -101,7 +103,7 @@
 {% endmacro %}
 
 
-{#- Return the version that a table of an MV now has, as text; `none` of an Iceberg table without a snapshot. `relations` with 'options'. -#}
+{#- Return the current version of a table of an MV, as text; `none` for an Iceberg table without a snapshot. `relations` needs 'options' too. -#}
 {% macro read_version(relations, table) %}
     {%- set relation = relations[table] -%}
     {%- if relations.options.file_format == 'iceberg' -%}
@@ -113,7 +115,7 @@
 {% endmacro %}
 
 
-{#- True if a table of the MV or state with this id, of its backfill, exists now. -#}
+{#- True if `relation` exists now and has the id `id` of a backfill. -#}
 {% macro exists_with_id(relation, id) %}
     {{ return(dbt_backfill.find_table(relation) is not none
         and dbt_backfill.read_table_properties(relation).get('dbt_backfill.id') == id) }}
@@ -121,11 +123,11 @@
 
 
 {#-
-    Create the tables of an MV that is missing, without a barrier: an empty MV in a run that reads nothing, or one of a table that
-    exists. Return the state that they have.
+    Create the tables of an MV that is missing, without a barrier: an empty MV in a run that reads nothing, or an MV made of an existing
+    table. Return the state of these tables.
 
     Arguments:
-      columns (list): see prepare_creation, if that is known.
+      columns (list): see prepare_creation; none if they are not known yet.
       making (list): see get_create_statements.
 -#}
 {% macro create_backfill(backfill, state, columns=none, making=none) %}
@@ -144,32 +146,32 @@
 
 
 {#-
-    Refuse an MV that is not the state's: another run has created the state, or this run has replaced the state of one that may have
-    been alive, and have created its MV at the same time.
+    Refuse an MV that does not belong to the state. Another run may have created the state. Or this run has replaced the state of another run
+    that was still alive and created its MV at the same time.
 -#}
 {% macro check_created(backfill, state, backfill_id, is_ours=true) %}
     {%- if not is_ours or state.committed.get('replaces')
             and dbt_backfill.read_table_properties(backfill.mv).get('dbt_backfill.id') != backfill_id -%}
         {%- do dbt_backfill.refuse(
-            'another run has created its tables meanwhile, for another query', 'Let one deployment of the model run, and run again'
+            'another run has created its tables meanwhile, for another query', 'Run only one deployment of the model, and run again'
         ) -%}
     {%- endif -%}
 {% endmacro %}
 
 
 {#-
-    Return the statements, each with its semicolon, that create what is missing of the state, in the order progress, MV; each can be
-    repeated. They are part of a script with the variables of `declare_creation`, and leave the plan of epoch 1 as JSON in `stored_plan`,
-    null if there is none.
+    Return the statements, each with its semicolon, that create the progress table and then the MV, if they are missing. Each can be repeated.
+    They are part of a script with the variables of `declare_creation`. They set `stored_plan` to the plan of epoch 1 as JSON, null if there
+    is no such plan.
 
-    `creation` is the plan of epoch 0: no rows, all vnodes NotStarted. Its kind is `create`, or, where the MV's table exists already, says
-    how it becomes the MV, see find_takeover. Its id is stored in both tables, as the table property `dbt_backfill.id` too. Of two first
-    runs at once one creates the progress table, with both plans in it; so the other reads id and plan from there, and makes the MV only
-    if it has the same query (`is_ours`).
+    `creation` is the plan of epoch 0: no rows, all vnodes NotStarted. Its kind is `create`. If the MV's table exists already, the kind says
+    how it becomes the MV, see find_takeover. Its id is stored in both tables, also as the table property `dbt_backfill.id`. If two first runs
+    are alive at once, only one creates the progress table, with its own plans for the epochs 0 and 1. The other run reads the id and the plan
+    from there, and makes the MV only if it has the same query (`is_ours`).
 
     Arguments:
-      first (dict): the plan of the first barrier, none if there is to be no barrier.
-      making (list): the statements that make the MV, where it is not created.
+      first (dict): the plan of the first barrier; none if no barrier follows.
+      making (list): the statements that make the MV, if it is not created as a new table.
 -#}
 {% macro get_create_statements(relations, creation, columns, first=none, making=none) -%}
     {%- set progress = relations.progress.render() -%}
@@ -180,9 +182,9 @@
         {{ dbt_backfill.get_not_started_sql(creation, first) }}
     {%- endset -%}
     {%- if creation.get('replaces') -%}
-    {#- Only the state that a first run of another model has left: its id is compared. Dropping a Delta table in a location of the user's
-        leaves its files, so it is replaced; an Iceberg table is dropped, because a Hive metastore does not let a column be replaced by
-        one of another type. #}
+    {#- Replace only the state that a first run of another model has left: its id is compared. A Delta table is replaced, because a drop
+        leaves the files of a table in a location of the user. An Iceberg table is dropped, because a Hive metastore does not let a column be
+        replaced by one of another type. #}
     if (
         select count(*) from {{ progress }}
         where get_json_object(last, '$.backfill_id') = {{ dbt_backfill.string_literal(creation.replaces) }}
@@ -219,7 +221,7 @@
 {%- endmacro %}
 
 
-{#- Return a select of one row per vnode of the epoch 0, NotStarted: no position, not finished, no rows. -#}
+{#- Return a select of one row per vnode in the state NotStarted at epoch 0: no position, not finished, no rows. -#}
 {% macro get_not_started_sql(creation, first=none) -%}
     {%- set values = {
         'vnode': 'id', 'epoch': '0', 'backfill_finished': 'false', 'row_count': '0', 'dirty': 'false',

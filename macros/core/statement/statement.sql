@@ -5,7 +5,7 @@
     Arguments:
       step (string): what the statement does; it is a comment in front, for the Spark UI and dbt's log.
       sql (string): the statement, or a script (`begin … end`) whose last statement is a query.
-      mv (relation): the MV, where it is not the model that is running.
+      mv (relation): the MV, if it is not the running model.
 -#}
 {% macro run_json(step, sql, mv=none) %}
     {%- set rows = [] -%}
@@ -14,7 +14,7 @@
 {% endmacro %}
 
 
-{#- Run a statement and return its result as dbt's table, empty if it has none. A run-operation has no `this`. -#}
+{#- Run a statement and return its result as dbt's table, which is empty if the statement has no result. A run-operation has no `this`. -#}
 {% macro run_table(step, sql, mv=none) %}
     {%- call statement('dbt_backfill_' ~ step, fetch_result=true, auto_begin=false) -%}
         /* {{ mv or (this if this is defined else 'dbt_backfill') }}: {{ step }} */
@@ -25,8 +25,8 @@
 
 
 {#-
-    Run a statement on which nothing depends, and return {'table': its result, none if it failed, 'error': the text of Spark's error,
-    or none}. With the plain package, an error ends the run as that of any statement does: Jinja cannot catch it.
+    Run a statement that may fail. Return {'table': its result, none if it failed, 'error': the text of Spark's error, or none}. Without the
+    adapter, an error ends the run, because Jinja cannot catch it.
 -#}
 {% macro try_table(step, sql, mv=none) %}
     {%- if adapter.type() == 'spark_backfill' -%}
@@ -40,7 +40,7 @@
     Return a statement of a script that executes `sql` with some texts in it replaced by the values of variables.
 
     Arguments:
-      literals (dict): text in `sql` -> SQL expression of what replaces it.
+      literals (dict): text in `sql` -> SQL expression whose value replaces that text.
 -#}
 {% macro get_execute_with_literals_sql(sql, literals) -%}
     {%- set parts = [dbt_backfill.string_literal(sql)] -%}
@@ -50,10 +50,11 @@
 
 
 {#-
-    Return a statement of a script that yields, on Delta without an error, to another one which wrote the same table at the same time.
+    Return a statement of a script that does nothing if another statement wrote the same table at the same time. On Delta this conflict raises
+    no error; on Iceberg it does.
 
     Arguments:
-      `noted` (string): a statement of the script, which is executed then; empty for none.
+      `noted` (string): a statement of the script that is executed after such a conflict; empty for none.
 -#}
 {% macro get_yielding_sql(sql, file_format, noted='') -%}
     {%- if file_format == 'delta' -%}
@@ -97,15 +98,15 @@
 {%- endmacro %}
 
 
-{#- Return options of to_json with which it shortens no time: its default is the millisecond. -#}
+{#- Return options with which to_json writes times in full; by default it cuts them to milliseconds. -#}
 {% macro whole_json_options() %}
     {{ return("map('timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSSXXX', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')") }}
 {% endmacro %}
 
 
 {#-
-    Return a type as Spark prints it, as SQL that means it: for a `timestamp` in it Spark's DDL has another name where
-    spark.sql.timestampType says that this one has no zone. Names of fields stay.
+    Return SQL for a type that Spark has printed. A printed `timestamp` has a time zone, but in SQL the word has none if
+    spark.sql.timestampType says so; then another name is needed. Names of fields stay.
 -#}
 {% macro type_sql(type) -%}
     {%- set parts = [] -%}
@@ -126,7 +127,7 @@
 {%- endmacro %}
 
 
-{#- `1 row`, `12,345 rows`. -#}
+{#- Return a number with its noun, such as `1 row` or `12,345 rows`. -#}
 {% macro get_count_text(count, noun) %}
     {{ return('{:,} {}{}'.format(count, noun, '' if count == 1 else 's')) }}
 {% endmacro %}

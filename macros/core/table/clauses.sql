@@ -1,12 +1,12 @@
-{#- Return the properties that say whose a table is, and of which format of the state. -#}
+{#- Return the properties that have the id of a table's backfill and the format of the state. -#}
 {% macro own_table_properties(backfill_id) %}
     {{ return({'dbt_backfill.id': backfill_id, 'dbt_backfill.format': dbt_backfill.state_format()}) }}
 {% endmacro %}
 
 
 {#-
-    Return these properties for the MV, with those that exactness needs. A copy of the MV has them too, and is known by the name in them.
-    With them a table is no longer one that adopt_table has only marked.
+    Return the own properties of the MV, including those on which exactness depends. A copy of the MV has them too; it is recognized by the
+    name in them. They also remove the mark that adopt_table has set on a table.
 -#}
 {% macro own_mv_properties(mv, backfill_id) %}
     {%- set own = dict(dbt_backfill.own_table_properties(backfill_id), **{'dbt_backfill.mv': mv.render(), 'dbt_backfill.adopt': ''}) -%}
@@ -15,14 +15,14 @@
 
 
 {#-
-    Return the properties that a table gets when it is adopted: those of this package, those that exactness needs, the user's
-    `tblproperties`, and those of the package's defaults that the table does not set itself. Others may read the table, so it keeps its format: Iceberg's version and Delta's
-    deletion vectors change only where `tblproperties` say so.
+    Return the properties that a table gets when it is adopted: those of this package, those on which exactness depends, the user's
+    `tblproperties`, and the package's defaults for properties that the table does not set. The table keeps its format, because others may
+    read it: Iceberg's format version and Delta's deletion vectors change only if `tblproperties` say so.
 
     Arguments:
       columns (list of {'name', 'type'}): of the table.
       present (dict): its properties.
-      partitions (list): the names of the columns that partition it, in lower case.
+      partitions (list): the names of the columns by which it is partitioned, in lower case.
 -#}
 {% macro adopted_properties(mv, columns, present, backfill_id, partitions=[]) %}
     {%- set own = dbt_backfill.own_mv_properties(mv, backfill_id) -%}
@@ -45,14 +45,15 @@
 
 
 {#-
-    Return the properties of a table that is created as the MV: our defaults, the user's, and those that exactness needs. Another
-    backfilled_mv can read it: by Delta's change data feed, or by the row lineage of Iceberg's format 3. Deletion vectors and merge-on-read
-    make it cheap to merge scattered changes. Without redistribution a range costs Iceberg little more than an INSERT.
+    Return the properties of a table that is created as the MV: the package's defaults, the user's properties, and those on which exactness
+    depends. With them another backfilled_mv can read the MV's changes, by Delta's change data feed or by the row lineage of Iceberg's format
+    3. Deletion vectors and merge-on-read make it cheap to merge scattered changes. Without a redistribution of rows, the MERGE of a range
+    costs Iceberg little more than an INSERT.
 
     Arguments:
-      column_names (list): of the columns and of the fields in them.
-      types (list): of the columns.
-      reset_id (string): see get_reset_id; none where the MV is created.
+      column_names (list): the names of the columns and of the fields in them.
+      types (list): the types of the columns.
+      reset_id (string): see get_reset_id; none if the MV is created.
 -#}
 {% macro mv_table_properties(column_names, backfill_id, types=[], reset_id=none) %}
     {%- set needed = dbt_backfill.exact_table_properties() -%}
@@ -62,13 +63,13 @@
             'format-version': '3', 'write.merge.distribution-mode': 'none',
             'write.merge.mode': mode, 'write.update.mode': mode, 'write.delete.mode': mode,
         } -%}
-        {#- A table that is replaced keeps its properties, but not the comments on its columns: see apply_docs. -#}
+        {#- A table that is replaced keeps its properties but loses the comments on its columns, see apply_docs. -#}
         {%- do needed.update({'dbt_backfill.docs': '', 'dbt_backfill.reset': reset_id or ''}) -%}
     {%- else -%}
         {%- set properties = {'delta.enableChangeDataFeed': 'true', 'delta.enableDeletionVectors': 'true'} -%}
         {%- do properties.update(dbt_backfill.get_needed_features(column_names, types)) -%}
-        {#- The table is created with its constraints, so that no crash leaves it without. Those of the contract are listed: its owner's stay
-            when these change. -#}
+        {#- The table is created with its constraints, so that it has them even after a crash. A property lists the constraints of the
+            contract. When the contract changes, constraints that the table's owner has added stay. -#}
         {%- set constraints = dbt_backfill.get_constraints() -%}
         {%- for name, expression in constraints.items() -%} {%- do needed.update({'delta.constraints.' ~ name: expression}) -%} {%- endfor -%}
         {%- if constraints -%} {%- do needed.update({'dbt_backfill.constraints': tojson(constraints.keys() | list)}) -%} {%- endif -%}
@@ -81,9 +82,10 @@
 
 
 {#-
-    Return the properties that exactness needs of each table of an MV, whatever the user, the session or the catalog sets for new tables.
-    Under `snapshot` isolation two runs doubled a range. Under write-audit-publish a session with `spark.wap.branch` or `spark.wap.id`
-    writes where nobody reads. A table that takes any schema resolves no column of a MERGE, and one that only allows appends no change.
+    Return the properties of each table of an MV on which exactness depends. They override what the user, the session or the catalog sets for
+    new tables. With `snapshot` isolation, two runs wrote a range twice. With write-audit-publish, a session that sets `spark.wap.branch` or
+    `spark.wap.id` writes where nobody reads. If a table accepts any schema, a MERGE cannot resolve its columns. If a table allows only
+    appends, changes cannot be merged.
 -#}
 {% macro exact_table_properties(file_format=none) %}
     {%- if (file_format or dbt_backfill.get_file_format()) != 'iceberg' -%}
@@ -97,16 +99,16 @@
 {% endmacro %}
 
 
-{#- Return the properties without which Delta keeps no such columns: where a table is replaced, a feature has to be named. -#}
+{#- Return the properties that Delta needs for columns with these names and types: if a table is replaced, its features have to be named. -#}
 {% macro get_needed_features(column_names, types) %}
-    {#- Delta keeps a name with one of these characters only under column mapping. -#}
+    {#- Delta allows a name with one of these characters only with column mapping. -#}
     {%- set properties = {'delta.columnMapping.mode': 'name'} if modules.re.search('[ ,;{}()\\n\\t=]', column_names | join) else {} -%}
     {%- if 'timestamp_ntz' in types | join -%} {%- do properties.update({'delta.feature.timestampNtz': 'supported'}) -%} {%- endif -%}
     {{ return(properties) }}
 {% endmacro %}
 
 
-{#- Refuse properties of the user's with which the MV would be built, and then fail or be inexact at its first change. -#}
+{#- Refuse properties of the user with which the MV could be built but would fail or be inexact at its first change. -#}
 {% macro check_table_properties() %}
     {%- set given, exact, refused = config.get('tblproperties') or {}, dbt_backfill.exact_table_properties(), [] -%}
     {%- for name, value in given.items() if name in exact and 'isolation' not in name and value | string | lower != exact[name] -%}
@@ -134,7 +136,7 @@
 {% endmacro %}
 
 
-{#- USING, LOCATION and TBLPROPERTIES of a table of an MV. -#}
+{#- Return USING, LOCATION and TBLPROPERTIES of a table of an MV. -#}
 {% macro table_clauses(relation, properties) -%}
     using {{ dbt_backfill.get_file_format() }}
     {%- if config.get('location_root') %}
@@ -144,7 +146,7 @@
 {%- endmacro %}
 
 
-{#- LOCATION of a table under `root`, the model's location_root; nothing where that is none. -#}
+{#- Return the LOCATION of a table under `root`, the model's location_root; empty if `root` is none. -#}
 {% macro location_root_clause(root, relation) -%}
     {{ return('location ' ~ dbt_backfill.string_literal(root ~ '/' ~ relation.identifier) if root else '') }}
 {%- endmacro %}
@@ -164,21 +166,21 @@
 {%- endmacro %}
 
 
-{#- Return the number of the state's format. Nothing that was made with another one is read. -#}
+{#- Return the number of the state's format. A state with another number is refused. -#}
 {% macro state_format() %}
     {{ return('2') }}
 {% endmacro %}
 
 
 {#-
-    The columns by which the MV is partitioned. Delta keeps their values as text, in its log and in names of folders, and some come back as
-    others: an empty text as null, and of an hour that the session's zone has twice only the first one. So each statement that brings rows
-    into the MV raises an error on such a row. A statement that writes a file again alters the rows in it that stay in the same way: so all
-    barriers have one zone, see analyze_query. Iceberg keeps each value.
+    The columns by which the MV is partitioned. Delta stores their values as text, in its log and in names of folders. It reads some values
+    back differently: an empty text becomes null, and the second occurrence of an hour that the session's zone has twice becomes the first. So
+    each statement that writes new rows to the MV raises an error for such a row. A statement that writes a file again would alter unchanged
+    rows in the file in the same way, so all barriers use the same time zone, see analyze_query. Iceberg keeps each value.
 -#}
 
 
-{#- Return the names in lower case, as the config has them: those of a table that this run creates. [] on Iceberg. -#}
+{#- Return the names of these columns from the config, in lower case; they apply to a table that this run creates. [] on Iceberg. -#}
 {% macro get_configured_partitions() %}
     {%- set names = [] -%}
     {%- if dbt_backfill.get_file_format() == 'delta' -%}
@@ -190,7 +192,7 @@
 {% endmacro %}
 
 
-{#- Return the rows of a table's description that say by what it is partitioned: the name, and on Iceberg the transform. -#}
+{#- Return the rows of a table's description that have its partitioning: the column's name, and on Iceberg the transform. -#}
 {% macro find_partitions(described) %}
     {%- set found, headings = [], [''] -%}
     {%- for row in described if row[0] -%}
@@ -204,7 +206,7 @@
 {% endmacro %}
 
 
-{#- Return those of the columns by which a Delta table is partitioned; their types without what these have in brackets. -#}
+{#- Return the columns by which a Delta table is partitioned. Their types are without the part in brackets. -#}
 {% macro get_partition_columns(backfill, columns) %}
     {%- set partitions, found = backfill.get('partitions'), [] -%}
     {%- if backfill.options.file_format != 'delta' -%} {{ return(found) }} {%- endif -%}

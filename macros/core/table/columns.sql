@@ -1,6 +1,6 @@
 {#-
-    Return the columns of a query, as a list of {'name', 'type'}. Spark prints a type without the quotes that its fields' names need to be read
-    again, and shortens a struct of more than 25 fields.
+    Return the columns of a query, as a list of {'name', 'type'}. Spark prints a type without the quotes that names of fields need in SQL, and
+    shortens a struct of more than 25 fields. This macro corrects both.
 -#}
 {% macro get_query_columns(query) %}
     {%- set sql, columns = 'describe query\n' ~ query | trim | trim(';'), [] -%}
@@ -17,13 +17,13 @@
 {% endmacro %}
 
 
-{#- Return the columns of a table. dbt's own listing ends at the first one whose name begins with `#`. -#}
+{#- Return the columns of a table. dbt's own listing ends at the first column whose name begins with `#`. -#}
 {% macro get_table_columns(relation) %}
     {{ return(dbt_backfill.get_query_columns('select * from ' ~ relation.render())) }}
 {% endmacro %}
 
 
-{#- Return the columns of the MV: those of its query as the barriers read it, over their own name for the upstream. -#}
+{#- Return the columns of the MV: the columns of its query in the form that barriers execute, which defines the upstream's name. -#}
 {% macro get_mv_columns(backfill, query, upstream) %}
     {{ return(dbt_backfill.get_query_columns(dbt_backfill.get_query_sql(query, backfill.upstream.relation, 'select * from ' ~ upstream))) }}
 {% endmacro %}
@@ -43,9 +43,9 @@
 
 
 {#-
-    Return the columns of tables in which a char(n) is: of each table a dict of names in lower case. Such a column has other values than a
-    string, because Spark pads it with blanks. A select returns it as a string, and a Delta table is described with one; the padding is in
-    Spark's plan.
+    Return the columns that contain a char(n): for each table a dict by the name in lower case. The values of such a column differ from those
+    of a string, because Spark pads them with blanks. A select and the description of a Delta table have a string instead; only Spark's plan
+    shows the padding.
 -#}
 {% macro find_char_columns(relations) %}
     {%- set selects, found = [], [{}] -%}
@@ -67,15 +67,15 @@
 {% endmacro %}
 
 
-{#- Return a type as it is described, with what find_char_columns has found in it. -#}
+{#- Return a type as it is described, together with the char(n) that find_char_columns has found in it. -#}
 {% macro type_with_char(type, char) %}
     {{ return(type if not char else char if type == 'string' else type ~ ' of ' ~ char) }}
 {% endmacro %}
 
 
 {#-
-    Refuse columns, as get_query_columns returned them, that the MV's format with these properties does not take. It would do so only when the
-    state exists already, or at the first row or change.
+    Refuse columns, as get_query_columns returned them, that the MV's format does not support with these properties. Otherwise they would fail
+    only after the state exists, or at the first row or change.
 -#}
 {% macro check_columns(columns, properties) %}
     {%- set names = columns | map(attribute='name') | map('lower') | list -%}
@@ -85,19 +85,19 @@
     {%- set is_iceberg = dbt_backfill.get_file_format() == 'iceberg' -%}
     {%- set feed = not is_iceberg and properties.get('delta.enableChangeDataFeed', 'false') | string | lower == 'true' -%}
     {%- set of_iceberg = ['_file', '_pos', '_deleted', '_spec_id', '_partition', '_row_id', '_last_updated_sequence_number'] -%}
-    {#- Of Delta's own MERGE: fails with AMBIGUOUS_REFERENCE, once there is something to change. -#}
+    {#- Delta's own MERGE uses these names. It fails with AMBIGUOUS_REFERENCE at the first change. -#}
     {%- set of_delta = ['_metadata', '_row_id_', '_file_name_', '_row_dropped_', '_source_row_present_', '_target_row_present_'] -%}
     {%- for column in columns -%}
         {%- set name, why = column.name | lower, none -%}
         {%- if name.startswith('__bf_') -%}
-            {%- set why = 'names that begin with __bf_ are those of the barriers' -%}
+            {%- set why = 'names that begin with __bf_ are reserved for barriers' -%}
         {%- elif name in (of_iceberg if is_iceberg else of_delta) -%}
             {%- set why = ('Iceberg' if is_iceberg else 'Delta') ~ ' keeps this name for itself' -%}
         {%- elif is_iceberg and name == '' -%}
             {%- set why = 'Iceberg takes no column without a name' -%}
         {%- elif feed and name in ['_change_type', '_commit_version', '_commit_timestamp'] -%}
             {%- set why = 'the change data feed of a Delta table keeps this name for itself' -%}
-        {#- INVALID_ATTRIBUTE_NAME_SYNTAX, in an UPDATE or MERGE. -#}
+        {#- An UPDATE or MERGE would fail with INVALID_ATTRIBUTE_NAME_SYNTAX. -#}
         {%- elif feed and '`' in name -%}
             {%- set why = 'Delta cannot merge changes into such a table: a change data feed takes no backtick in the name of a column' -%}
         {%- endif -%}
@@ -119,7 +119,7 @@
 {% macro why_no_type(type, properties) %}
     {%- set is_iceberg = dbt_backfill.get_file_format() == 'iceberg' -%}
     {%- set format = 'Iceberg' if is_iceberg else 'Delta' -%}
-    {#- Without the names of fields, which may be called like types. -#}
+    {#- The names of fields are left out, because a field may have the name of a type. -#}
     {%- set words = modules.re.sub('(?:`[^`]*`|[^<>,:`]+):', '', type) -%}
     {%- set refused = modules.re.search('\\b(interval|time|geometry|geography|object)\\b|struct<>', words) -%}
     {%- if refused -%}
@@ -135,9 +135,10 @@
 
 
 {#-
-    Return columns as they can be compared: {name: expression over `prefix`}. Spark compares neither maps nor variants, but it does compare the
-    sorted entries of a map of comparable values, and the JSON of what holds one of these. To it -0.0 equals 0.0, but their texts differ: so a
-    zero is compared by its text too, and what holds numbers as JSON.
+    Return comparable expressions of columns: {name: expression over `prefix`}. Spark compares neither maps nor variants. But it compares the
+    sorted entries of a map with comparable values, and the JSON of a value that contains a map or variant. For Spark -0.0 equals 0.0, but
+    their texts differ. So a float or double zero is also compared by its text, and a value that contains a float or double is compared as
+    JSON.
 -#}
 {% macro comparable_columns(columns, prefix='') %}
     {%- set comparable, options = {}, dbt_backfill.whole_json_options() -%}
@@ -160,7 +161,7 @@
 {% endmacro %}
 
 
-{#- Return such columns under their own names, comma separated. -#}
+{#- Return the expressions of comparable_columns under the columns' own names, comma separated. -#}
 {% macro get_compared_columns(columns) -%}
     {%- set compared = [] -%}
     {%- for name, column in dbt_backfill.comparable_columns(columns).items() -%}
@@ -171,8 +172,8 @@
 
 
 {#-
-    Return a SQL expression that is true if two rows of these columns differ. Two variants always count as different: a number and a
-    decimal have the same JSON, as a date and its text do.
+    Return a SQL expression that is true if two rows of these columns differ. Rows with a variant always count as different, because different
+    variants may have the same JSON: a number and a decimal, or a date and its text.
 -#}
 {% macro rows_differ(columns, left, right) -%}
     {%- if modules.re.search('\\bvariant\\b', columns | map(attribute='type') | join(' ')) -%} {{ return('true') }} {%- endif -%}
@@ -188,8 +189,8 @@
     Refuse columns that the MV cannot get.
 
     Arguments:
-      columns (list of {'name', 'type'}): of its query, and not of the MV, as far as the state knows.
-      left (list): the names of columns that a plan was to drop and may not have dropped.
+      columns (list of {'name', 'type'}): the columns of the query that the MV does not have according to the state.
+      left (list): the names of columns that an earlier plan was to drop but may not have dropped.
 -#}
 {% macro check_new_columns(mv, properties, columns, left) %}
     {%- if not columns -%} {{ return(none) }} {%- endif -%}
@@ -199,13 +200,13 @@
         {%- set name = column.name | lower -%}
         {%- if name in types and not (name in left and types[name] == column.type) -%}
             {%- do dbt_backfill.refuse(
-                'its query returns the new column ' ~ column.name ~ ', and ' ~ mv.render() ~ ' has one already that is not of its query',
+                'its query returns the new column ' ~ column.name ~ ', and ' ~ mv.render() ~ ' already has one that is not from its query',
                 'Drop that column of the table, or give the new one another name'
             ) -%}
         {%- elif dbt_backfill.get_file_format() == 'delta' and dbt_backfill.get_needed_features([column.name], [])
                 and properties.get('delta.columnMapping.mode', 'none') == 'none' -%}
             {%- do dbt_backfill.refuse(
-                "its query returns the new column '" ~ column.name ~ "', and a Delta table without column mapping keeps no such name",
+                "its query returns the new column '" ~ column.name ~ "', but a Delta table without column mapping does not allow that name",
                 'Give the column another name, or rebuild the MV with --full-refresh'
             ) -%}
         {%- endif -%}
@@ -214,13 +215,13 @@
 
 
 {#-
-    Return {'columns': those that are to be filled, as new_filling describes them, 'why': if no ALTER of the MV's format gives one of them its
-    type, that it does not; else none}. The table is asked for the types that it has: it may keep a column with a wider type, and a plan
-    that was given up may have altered it.
+    Return {'columns': the columns to be filled, as new_filling describes them, 'why': the reason if no ALTER of the MV's format can give a
+    column its new type; else none}. The types are compared with those of the table, not of the state: the table may store a column with a
+    wider type, and a given-up plan may have altered it.
 
     Arguments:
       columns (list of {'name', 'type'}): of today's query.
-      retyped (list): those of them to which the committed query gives another type.
+      retyped (list): the columns that have another type in the committed query.
 -#}
 {% macro find_widened(mv, columns, retyped) %}
     {%- if not columns -%} {{ return({'columns': [], 'why': none}) }} {%- endif -%}
@@ -240,8 +241,8 @@
 
 
 {#-
-    True if an ALTER of the MV's format makes `type` a `wider` one, such that each value stays what it is: by Iceberg's type promotion, or
-    Delta's type widening.
+    True if an ALTER of the MV's format can change `type` to `wider` without changing any value: by Iceberg's type promotion, or by Delta's
+    type widening.
 -#}
 {% macro can_widen(type, wider) %}
     {%- if [type, wider] in [['int', 'bigint'], ['float', 'double']] -%} {{ return(true) }} {%- endif -%}
@@ -259,8 +260,8 @@
 
 
 {#-
-    Refuse columns that this table does not let be dropped or widened. On Delta both need a property that upgrades the table's protocol, so that
-    others may no longer read it: that is the user's to decide. `columns`: {'fills', 'drops'}, see find_other_columns.
+    Refuse columns that cannot be dropped from, or widened in, this table. On Delta both need a property that upgrades the table's protocol.
+    Other readers may then be unable to read the table, so the user has to decide that. `columns`: {'fills', 'drops'}, see find_other_columns.
 -#}
 {% macro check_altered_columns(mv, properties, columns) %}
     {%- set changes, table, undo = [], mv.render(), 'Undo the change, or rebuild the MV with --full-refresh' -%}
@@ -283,7 +284,7 @@
             {%- do dbt_backfill.refuse(
                 'its query ' ~ change.does ~ ', and ' ~ table ~ ' lets no column be ' ~ change.done ~ ' without the Delta feature of '
                     ~ change.property,
-                'If all that read the table know that feature: ALTER TABLE ' ~ table ~ " SET TBLPROPERTIES ('" ~ change.property ~ "' = '"
+                'If all readers of the table support that feature: ALTER TABLE ' ~ table ~ " SET TBLPROPERTIES ('" ~ change.property ~ "' = '"
                     ~ change.value ~ "'). Or rebuild the MV with --full-refresh"
             ) -%}
         {%- endif -%}
@@ -303,7 +304,7 @@
 {% endmacro %}
 
 
-{#- Return by what the table is partitioned, clustered and sorted, and which columns identify its rows, as one text. -#}
+{#- Return the columns by which the table is partitioned, clustered and sorted, and those that identify its rows, as one text. -#}
 {% macro _read_layout(mv, properties) %}
     {%- if dbt_backfill.get_file_format() == 'delta' -%}
         {%- set detail = dbt_backfill.run_table('describe ' ~ mv.identifier, 'describe detail ' ~ mv.render())[0] -%}

@@ -1,6 +1,9 @@
-{#- Return the columns of the model's query. Refuse what would fail only when the state exists, or at the first row or change. -#}
+{#-
+    Return the columns of the model's query. Refuse options and columns that would otherwise fail only after the state exists, or at the first
+    row or change.
+-#}
 {% macro prepare_creation(backfill) %}
-    {#- Not of the model's own text: the barriers' name for the upstream has no metadata columns and no branches. -#}
+    {#- Not from the model's own text: in the query of a barrier, the upstream has no metadata columns and no branches. -#}
     {%- set upstream = backfill.upstream.relation -%}
     {%- set columns = dbt_backfill.get_mv_columns(backfill, backfill.query, upstream.render()) -%}
     {%- do dbt_backfill.check_table_properties() -%}
@@ -9,11 +12,12 @@
     {%- if dbt_backfill.get_file_format() == 'delta' and config.get('clustered_by') -%}
         {%- if config.get('buckets') -%}
             {%- do dbt_backfill.refuse(
-                'buckets is ' ~ config.get('buckets') ~ ', and a Delta table has none', 'Remove buckets: clustered_by alone is liquid clustering'
+                'buckets is ' ~ config.get('buckets') ~ ', but a Delta table has no buckets',
+                'Remove buckets: clustered_by alone is liquid clustering'
             ) -%}
         {%- elif config.get('partition_by') -%}
             {%- do dbt_backfill.refuse(
-                'partition_by and clustered_by are both set, and a Delta table is partitioned or clustered', 'Remove one of them'
+                'partition_by and clustered_by are both set, but a Delta table is either partitioned or clustered', 'Remove one of them'
             ) -%}
         {%- endif -%}
     {%- endif -%}
@@ -31,28 +35,31 @@
 {% endmacro %}
 
 
-{#- Refuse to rebuild a Delta table at another location: it is replaced where it is, and Delta fails once the rebuild is planned. -#}
+{#-
+    Refuse to rebuild a Delta table at another location: Delta replaces a table only at its own location, and would fail after the rebuild is
+    planned.
+-#}
 {% macro check_location(mv) %}
     {%- if dbt_backfill.get_file_format() != 'delta' or not config.get('location_root') -%} {{ return(none) }} {%- endif -%}
     {%- set found = ((dbt_backfill.load_table(mv) or {}).information or '').partition('Location: ')[2].split('\n')[0] -%}
     {%- if not found -%} {{ return(none) }} {%- endif -%}
     {%- set wanted, paths = config.get('location_root') ~ '/' ~ mv.identifier, [] -%}
     {%- for location in [wanted, found] -%}
-        {#- Without its scheme and host, as Delta compares them. -#}
+        {#- Delta compares locations without scheme and host. -#}
         {%- do paths.append(modules.re.sub('/+', '/', modules.re.sub('^\\w+:(//[^/]*)?', '', location)).rstrip('/')) -%}
     {%- endfor -%}
-    {#- A relative one is somewhere in Spark's own warehouse. -#}
+    {#- A relative location is somewhere in Spark's own warehouse. -#}
     {%- set below = '/' ~ modules.re.sub('^(\\.{1,2}/)+', '', paths[0]) -%}
     {%- if not (paths[1] == paths[0] if paths[0].startswith('/') else paths[1].endswith(below)) -%}
         {%- do dbt_backfill.refuse(
-            'it is at ' ~ found ~ ', and its location_root would put it at ' ~ wanted,
-            'Set location_root to its location, or drop it first, if it is an MV by the run-operation drop_backfill'
+            'it is at ' ~ found ~ ', but its location_root would put it at ' ~ wanted,
+            'Set location_root so that the table keeps its location, or drop the table first (an MV with the run-operation drop_backfill)'
         ) -%}
     {%- endif -%}
 {% endmacro %}
 
 
-{#- The statement that creates the MV, empty, with the columns of the model's query, if there is none. -#}
+{#- Return the statement that creates an empty MV with the columns of the model's query, if it does not exist. -#}
 {% macro get_create_mv_sql(mv, columns, backfill_id) -%}
     create table if not exists {{ mv.render() }} (
         {%- for column in columns %}
@@ -64,8 +71,9 @@
 
 
 {#-
-    The statement that replaces the MV by an empty one, unless it is fenced. DELETE and TRUNCATE would not stop a MERGE that is past its
-    fence: its rows would come back. A replacement does, because it changes the table's metadata.
+    Return the statement that replaces the MV by an empty table. The fence stops it if the plan is not the one to execute. DELETE and TRUNCATE
+    would not stop a MERGE that has passed its fence: its rows would come back. A replacement stops it, because it changes the table's
+    metadata.
 -#}
 {% macro get_replace_mv_sql(mv, columns, plan, fence) -%}
     create or replace table {{ mv.render() }}
@@ -76,15 +84,15 @@
 
 
 {#-
-    Return which run has replaced the MV for which plan. Iceberg replaces a table whatever was committed since. By this id a reset that comes
-    late is known: it is not the one that was committed, even if it is of the same plan.
+    Return an id of the run and the plan that replace the MV. Iceberg lets a statement replace a table even if others have committed in the
+    meantime. With this id a late reset is recognized: its id differs from that of the committed reset, even if it executes the same plan.
 -#}
 {% macro get_reset_id(plan) %}
     {{ return(plan.plan_id ~ ' of ' ~ invocation_id) }}
 {% endmacro %}
 
 
-{#- A select of these columns that returns nothing; but Spark finds that out only by evaluating the fence in it. -#}
+{#- Return a select of these columns that returns no rows. Spark has to evaluate the fence to find that out. -#}
 {% macro get_fence_over_no_rows_sql(columns, fence) -%}
     select
         {%- for column in columns %}
@@ -96,8 +104,8 @@
 
 
 {#-
-    The statement that replaces the MV by a table without any column, unless it is fenced. A Hive metastore does not let an Iceberg table be
-    replaced by one that has another type at the position of a column.
+    Return the statement that replaces the MV by a table without columns. The fence stops it if the plan is not the one to execute. It is
+    needed because a Hive metastore does not let an Iceberg table be replaced by a table with another type at the same column position.
 -#}
 {% macro get_columnless_mv_sql(mv, plan, fence) -%}
     create or replace table {{ mv.render() }}
@@ -128,14 +136,14 @@
 
 
 {#-
-    Apply persist_docs, if it is on, where the descriptions changed: each comment is a commit of the MV, and a run that has nothing to do
+    Apply persist_docs, if it is on and the descriptions have changed. Each comment is a commit of the MV, and a run that has nothing to do
     writes nothing.
-    The table property `dbt_backfill.docs` keeps a hash of what was applied. A description of a column that the MV does not have is not in
-    it, so that the column gets its comment when it comes.
+    The table property `dbt_backfill.docs` has a hash of the applied descriptions. The description of a column that the MV does not have yet
+    is not part of it, so that the column gets its comment once it is added.
 
     Arguments:
-      found (dict or none): the MV as this run has found it, see observe_state; none if it has created it.
-      state (dict): as the run has left it.
+      found (dict or none): the MV as this run found it, see observe_state; none if this run created it.
+      state (dict): the state at the end of the run.
 -#}
 {% macro apply_docs(backfill, found, state) %}
     {%- set described = [model.description if config.persist_relation_docs() else none] -%}
@@ -150,8 +158,8 @@
     {%- endif -%}
     {%- if config.persist_column_docs() -%}
         {#-
-            dbt-spark's own persist_docs loses backslashes and `${…}` of a description. A column without a description has no comment in an MV
-            that was just created, and may have an old one elsewhere.
+            dbt-spark's own persist_docs loses backslashes and `${…}` of a description. A column without a description may have an old
+            comment, unless the MV was just created; then it has none.
         -#}
         {%- for name, column in validate_doc_columns(backfill.mv, model.columns, present).items()
                 if column.description or (found or {}).get('docs') -%}
@@ -164,13 +172,14 @@
 
 
 {#-
-    Return a statement of a script that compacts a table's small files. If another run has written the table meanwhile, the statement loses
-    the conflict, and the next run compacts. Iceberg's would raise an error there, which no handler can take; with partial progress it writes it
-    to its log.
+    Return a statement of a script that compacts a table's small files. If another run writes the table at the same time, the statement loses
+    the conflict, and the next run compacts. On Iceberg the conflict would raise an error that no handler can catch; with partial progress
+    Iceberg only logs the error.
 
     Arguments:
-      sorting (string): writes all rows again, sorted: on Delta another statement, on Iceberg arguments of the procedure; else empty.
-      `noted` (string): what a script on Delta does after it lost the conflict, see get_yielding_sql.
+      sorting (string): the SQL to write all rows again, sorted: on Delta another statement, on Iceberg arguments of the procedure; empty for
+      no sorting.
+      `noted` (string): the statement that a script on Delta executes after it lost the conflict, see get_yielding_sql.
 -#}
 {% macro get_compaction_sql(relation, file_format, sorting='', noted='') -%}
     {%- if file_format == 'delta' -%}
@@ -187,8 +196,8 @@
 
 
 {#-
-    Return the constraints of an enforced contract as CHECK constraints of a Delta table: {name: expression}. NOT NULL is one of
-    them: a table that is replaced `as select` has no column that is not nullable, and Delta makes none so later.
+    Return the constraints of an enforced contract as CHECK constraints of a Delta table: {name: expression}. NOT NULL is a CHECK constraint
+    too: all columns of a table that is replaced `as select` are nullable, and Delta cannot change that later.
 
     Keys and references are left out, as Delta does not enforce them. Iceberg enforces no constraint at all.
 -#}
@@ -211,7 +220,7 @@
 {% endmacro %}
 
 
-{#- Refuse constraints that Spark cannot evaluate: Delta would take them, and fail at each MERGE. Warn on Iceberg, which has none. -#}
+{#- Refuse constraints that Spark cannot evaluate: Delta would accept them but fail at each MERGE. Warn on Iceberg, which has no constraints. -#}
 {% macro check_constraints(query) %}
     {%- if (config.get('contract') or {}).enforced and dbt_backfill.get_file_format() == 'iceberg' -%}
         {%- set types = model.columns.values() | map(attribute='constraints') | sum(start=[]) + (model.constraints or []) -%}
@@ -231,11 +240,11 @@
 
 
 {#-
-    Give an MV that exists the constraints of today's contract: add those that are new, if all rows fulfil them, and drop those that
-    are gone. A run in which nothing changed asks and writes nothing.
+    Give an existing MV the constraints of today's contract: add new constraints if all rows fulfil them, and drop constraints that are no
+    longer in the contract. If no constraint changed, the run sends no statement for this.
 
     Arguments:
-      properties (dict): of the MV as this run has found it; one that it has created has its constraints.
+      properties (dict): the properties of the MV as this run found it. (An MV that this run created already has its constraints.)
 -#}
 {% macro apply_constraints(backfill, properties) %}
     {%- set wanted, present, statements = dbt_backfill.get_constraints(), {}, [] -%}
@@ -247,7 +256,7 @@
         {%- do statements.append('drop constraint if exists ' ~ dbt_backfill.identifier(name)) -%}
     {%- endfor -%}
     {%- for name, expression in wanted.items() if present.get(name) != expression -%}
-        {#- To Delta a row for which the expression is null does not fulfil it. -#}
+        {#- For Delta, a row does not fulfil a constraint if the expression is null. -#}
         {%- set broken = dbt_backfill.run_json('check the rows for a constraint', "select to_json(named_struct('count', count(*))) from "
             ~ backfill.mv.render() ~ ' where (' ~ expression ~ ') is not true')[0]['count'] -%}
         {%- if broken -%}

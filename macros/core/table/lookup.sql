@@ -1,6 +1,6 @@
 {#-
-    Return a table as dbt's cache knows it, none if it does not exist. The cache knows the schemas of the session's own catalog; Spark is asked
-    for a table of another one, which is named by three parts.
+    Return a table from dbt's cache; none if it does not exist. The cache has only the schemas of the session's own catalog. For a table of
+    another catalog, which has a name of three parts, Spark is asked.
 -#}
 {% macro load_table(relation) %}
     {%- if dbt_backfill.get_catalog(relation) is none -%} {{ return(adapter.get_relation(none, relation.schema, relation.identifier)) }} {%- endif -%}
@@ -8,7 +8,10 @@
 {% endmacro %}
 
 
-{#- True if dbt's cache lists a table, so that no statement is sent: false for one of another catalog, whose tables it does not know. -#}
+{#-
+    True if dbt's cache lists a table. This sends no statement. Always false for a table of another catalog, because the cache does not list
+    these.
+-#}
 {% macro is_listed(relation) %}
     {{ return(dbt_backfill.get_catalog(relation) is none and dbt_backfill.load_table(relation) is not none) }}
 {% endmacro %}
@@ -35,12 +38,12 @@
 {% endmacro %}
 
 
-{#- Return the relation that a text names with its schema, as it is rendered; none of any other text. -#}
+{#- Return the relation that a text names; none if the text is not a rendered relation with a schema. -#}
 {% macro parse_relation(text) %}
     {%- set parts = modules.re.fullmatch('(?s)(.+?)\\.(?:`(.*)`|([^`.]+))', text) -%}
     {%- if not parts -%} {{ return(none) }} {%- endif -%}
     {%- set schema, quoted, plain = parts.groups() -%}
-    {#- Where dbt looks a table up, a schema has no quotes. -#}
+    {#- dbt looks tables up by a schema without quotes. -#}
     {%- set quoted_schema = modules.re.fullmatch('`([^`]+)`', schema) -%}
     {%- set relation = api.Relation.create(schema=quoted_schema.group(1) if quoted_schema else schema, identifier=quoted or plain) -%}
     {%- if quoted_schema -%} {%- set relation = relation.quote(schema=true) -%} {%- endif -%}
@@ -55,8 +58,8 @@
 
 
 {#-
-    Return the table properties of a relation. Spark shows `*********(redacted)` for one in whose name or value it sees a secret or a URL, such
-    as a constraint of a column `url`. The detail of a Delta table shows all of them.
+    Return the table properties of a relation. Spark shows `*********(redacted)` for a property if its name or value looks like a secret or a
+    URL, such as a constraint of a column `url`. The detail of a Delta table shows all properties.
 -#}
 {% macro read_table_properties(relation) %}
     {%- set properties = {} -%}
@@ -70,19 +73,19 @@
 {% endmacro %}
 
 
-{#- Return the table properties of what was looked up by this name, `existing`: {} of a view, and where there is nothing. -#}
+{#- Return the table properties of a relation that was looked up as `existing`; {} if it is a view or does not exist. -#}
 {% macro read_listed_properties(existing, relation) %}
     {{ return({} if existing is none or existing.is_view else dbt_backfill.read_table_properties(relation)) }}
 {% endmacro %}
 
 
-{#- True if Spark does not show the value of a property, or one among several. -#}
+{#- True if `value`, one or several values of properties, has a part that Spark does not show. -#}
 {% macro is_redacted(value) %}
     {{ return('*(redacted)' in (value or '')) }}
 {% endmacro %}
 
 
-{#- Return the detail of a Delta table: {'id', 'properties', 'partitions': the names of the columns that partition it, as text}. -#}
+{#- Return the detail of a Delta table: {'id', 'properties', 'partitions': the names of the columns by which it is partitioned, as text}. -#}
 {% macro read_delta_detail(relation) %}
     {%- set row = dbt_backfill.run_table('describe ' ~ relation.identifier, 'describe detail ' ~ relation.render())[0] -%}
     {%- set properties = row['properties'] -%}
@@ -94,18 +97,18 @@
 {% endmacro %}
 
 
-{#- Return the type with which a table of a format keeps a column: Iceberg has no integers of less than 32 bits. -#}
+{#- Return the type that a column of `type` has in a table of this format: Iceberg has no integers of less than 32 bits. -#}
 {% macro get_kept_type(type, file_format) %}
     {{ return('int' if file_format == 'iceberg' and type in ['tinyint', 'smallint'] else type) }}
 {% endmacro %}
 
 
 {#-
-    The WHEN MATCHED clause of a MERGE that has only rows to insert: none on Delta, which is fastest without one. Iceberg checks a MERGE for
-    conflicts only if it has one: without it two runs both appended their rows.
+    Return the WHEN MATCHED clause of a MERGE that only inserts rows: empty on Delta, which is fastest without the clause. Iceberg checks a
+    MERGE for conflicts only if it has this clause; without it, two runs both appended their rows.
 
     Arguments:
-      file_format (str): of the table; by default that of the model.
+      file_format (str): the format of the table; by default that of the model.
 -#}
 {% macro get_iceberg_matched_clause(action, file_format=none) -%}
     {%- if (file_format or dbt_backfill.get_file_format()) == 'iceberg' %}when matched then {{ action }}{% endif -%}

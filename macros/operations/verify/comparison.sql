@@ -1,7 +1,7 @@
 {#-
-    Return what is known of the MV before it is compared, as observe_operated does; and 'key', of the committed plan, as the MV names its
-    columns, and 'columns', see get_table_columns. Refuse an MV whose barrier is not committed, and a definition that cannot be evaluated
-    any more: its version of the upstream is gone, or the session is another one.
+    Return the MV before its comparison: the result of observe_operated, and 'key', the key of the committed plan with the MV's column
+    names, and 'columns', see get_table_columns. Refuse an MV whose barrier is not committed. Also refuse a definition that cannot be
+    evaluated any more, because the upstream's version is gone, or the session has other settings.
 -#}
 {% macro observe_verified(node) %}
     {%- set verified = dbt_backfill.observe_operated(node) -%}
@@ -22,7 +22,7 @@
         ) -%}
             {%- do dbt_backfill.refuse(
                 'version ' ~ state.upstream_version ~ ' of its upstream ' ~ source.relation ~ ', which it shows, can no longer be read',
-                'Run the model (dbt run --select ' ~ name ~ '), which takes it to a later version, and then verify it', mv=name
+                'Run the model (dbt run --select ' ~ name ~ '), which moves the MV to a later version, and then verify the MV', mv=name
             ) -%}
         {%- endif -%}
     {%- endif -%}
@@ -31,16 +31,16 @@
 
 
 {#-
-    Return what is needed to evaluate the definition of an MV whose upstream has no versions that can be read again: {
+    Return what the evaluation of an MV's definition needs if no version of the upstream can be read again: {
       'state': with `staged`, see get_promised_sql,
-      'unsettled': a select of the keys that have changed since the version that the MV shows, see selection_predicate; nobody knows any
-        more which rows they had then
+      'unsettled': a select of the keys that have changed since the version that the MV shows, see selection_predicate. Their rows at that
+        version are not known any more
     }
 
-    Of other upstreams the state as it was, and none. Staging reads all rows up to the position, once, and waits for the feed.
+    For other upstreams return the unchanged state, and none. Staging reads all rows up to the position once, and waits for the feed.
 
     Arguments:
-      relations (dict): of the MV, with 'name' and 'options': {'file_format'}.
+      relations (dict): the tables of the MV, with 'name' and 'options': {'file_format'}.
 -#}
 {% macro stage_definition(relations, state) %}
     {%- set committed, as_it_is = dbt_backfill.get_source(state.committed), {'state': state, 'unsettled': none} -%}
@@ -56,7 +56,7 @@
     {%- if taken.unclear or taken.waits -%}
         {%- do dbt_backfill.refuse(
             'its definition cannot be evaluated now, because ' ~ (taken.unclear or taken.waits),
-            'Run the model, which takes it to a later version, and then compare it', mv=relations.name
+            'Run the model, which moves the MV to a later version, and then compare the MV', mv=relations.name
         ) -%}
     {%- endif -%}
     {%- set version = dbt_backfill.get_source(taken.plan).version -%}
@@ -71,18 +71,19 @@
 
 
 {#-
-    Compare the selected part of the MV with its definition, in one pass over both. The keys that have other rows in the MV than in its
-    definition, or as many rows more or less, are staged as a cached view, because what follows reads only their rows. Return {
+    Compare the selected part of the MV with its definition, in one pass over both. The keys that have other rows, or another number of
+    rows, in the MV than in its definition are staged as a cached view, because the later statements only read their rows. Return {
       'rows': how many rows of the MV were compared,
       'differing': how many keys differ, 'null_keys': how many of them are null,
-      'low', 'high': the first and the last of the others, as literals,
+      'low', 'high': the first and the last differing key without nulls, as literals,
       'stage': the view
     }
 
-    The state is read again after the comparison: a barrier that began in between has moved the MV.
+    The state is read again after the comparison, because a barrier that began in between may have changed the MV.
 
     Arguments:
-      repaired (boolean): whether it follows a repair, which no conflict stops where that barrier drops a row that the MV lacked.
+      repaired (boolean): whether this is the comparison after a repair. A barrier does not conflict with the repair if it only drops a row
+      that the MV lacked.
 -#}
 {% macro run_comparison(verified, selection, repaired=false) %}
     {%- set stage = dbt_backfill.identifier([
@@ -138,11 +139,11 @@
     {%- if found.begun -%}
         {%- do dbt_backfill.drop_stages([stage], verified.mv) -%}
         {%- if not repaired -%}
-            {%- do dbt_backfill.refuse('another run went on while it was compared', 'Verify it while no barrier runs', mv=verified.name) -%}
+            {%- do dbt_backfill.refuse('another run went on while the MV was compared', 'Verify the MV while no barrier runs', mv=verified.name) -%}
         {%- endif -%}
         {%- do dbt_backfill.refuse(
-            'another run went on while it was repaired, so that rows may have been written as they were before that run',
-            'Verify it again, and repair it, while no barrier runs', mv=verified.name
+            'another run went on while the MV was repaired, so the repair may have written old rows',
+            'Repeat the verification with repair: true while no barrier runs', mv=verified.name
         ) -%}
     {%- endif -%}
     {{ return(dict(found, stage=stage)) }}

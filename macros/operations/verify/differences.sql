@@ -1,8 +1,8 @@
 {#-
-    Return a select of one row per key that differs: the key, and all its rows as arrays of structs of the MV's columns: `__bf_promised` by
-    the definition, and `__bf_present` in the MV.
+    Return a select of one row per key that differs: the key, and two arrays of its rows, as structs of the MV's columns: `__bf_promised`
+    has the rows of the definition, `__bf_present` the rows of the MV.
 
-    It compares again, so that it returns nothing once the difference was merged.
+    The select compares again, so it returns nothing after the difference was merged.
 -#}
 {% macro get_differences_sql(verified, selection, found) -%}
     {%- set columns = dbt_backfill.identifiers(verified.columns | map(attribute='name')) -%}
@@ -36,12 +36,12 @@
 
 {#-
     Return the keys that differ, by kind: a list of {
-      'kind': `missing` in the MV, `unexpected` in it, `changed` in a column, or `duplicated`, more than once,
+      'kind': `missing` in the MV, `unexpected` in the MV, `changed` in a column, or `duplicated`: more than once in the MV,
       'count',
       'samples': a list of {'key', 'promised', 'present': lists of their first rows, 'columns': the numbers, from 0, of those that changed}
     }
 
-    All values are texts; `samples` has no more than `sample` keys over all kinds.
+    All values are texts; the `samples` of all kinds have at most `sample` keys together.
 -#}
 {% macro read_differences(verified, selection, found, sample) %}
     {%- set names, joined, key, row, changed = dbt_backfill.mv_columns(verified.key), [], [], [], [] -%}
@@ -112,19 +112,19 @@
 
 
 {#-
-    Merge the difference: rows that differ are updated, missing ones inserted, unexpected ones deleted. Of a key that is in the MV more than
-    once, or has to be, all rows are deleted and the promised ones inserted.
+    Merge the difference: rows that differ are updated, missing ones inserted, unexpected ones deleted. If a key is in the MV more than
+    once, or has several promised rows, all its rows are deleted and the promised rows inserted.
 
-    It is no barrier: the epoch stays, and the MV gets what this epoch promises. Sent twice it finds no difference the second time. If a
-    barrier begins meanwhile, the repair or its MERGE loses the conflict, unless they write other keys, or that barrier drops a row that the
-    MV lacks, and so writes none.
+    A repair is not a barrier: the epoch stays the same, and the MV gets the rows of this epoch. If the statement is sent twice, the second
+    one finds no difference. If a barrier begins meanwhile, either the repair or the barrier's MERGE loses the conflict, unless they write
+    different keys, or the barrier writes nothing because it drops a row that the MV lacks.
 -#}
 {% macro run_repair(verified, selection, found) %}
     {%- set kept = dbt_backfill.unaltered_partition_predicate(verified, verified.columns, '__bf_write.row.') -%}
-    {#- A row to insert matches nothing: the row that deletes its key does. Null keys are equal. -#}
+    {#- A row to insert matches no row of the MV; a separate row of the source deletes the key's rows. Null keys are equal. -#}
     {%- set matches, keys = ["repair.__bf_action != 'insert'"], [] -%}
     {%- for column in dbt_backfill.mv_columns(verified.key) -%}
-        {#- The row to write has a column of this name, too. -#}
+        {#- The row to write has a column of the same name. -#}
         {%- do keys.append(column ~ ' as __bf_key_' ~ loop.index) -%}
         {%- do matches.append('mv.' ~ column ~ ' <=> repair.__bf_key_' ~ loop.index) -%}
     {%- endfor -%}
@@ -140,7 +140,7 @@
                     size(__bf_promised) = 1 and size(__bf_present) <= 1,
                     transform(__bf_promised, row -> named_struct('action', 'put', 'row', row)),
                     concat(
-                        {#- A row of nulls has the struct's type beyond the end of the array. #}
+                        {#- Beyond the end of the array, this returns a row of nulls of the struct's type. #}
                         filter(array(named_struct('action', 'delete', 'row', get(__bf_promised, -1))), write -> size(__bf_present) > 0),
                         transform(__bf_promised, row -> named_struct('action', 'insert', 'row', row))
                     )
@@ -174,7 +174,7 @@
 {% endmacro %}
 
 
-{#- Return such as `2 changed, 1 missing`. -#}
+{#- Return a text such as `2 changed, 1 missing`. -#}
 {% macro get_kinds_text(kinds) %}
     {%- set texts = [] -%}
     {%- for kind in kinds -%} {%- do texts.append('{:,} {}'.format(kind.count, kind.kind)) -%} {%- endfor -%}
@@ -197,7 +197,7 @@
 {% endmacro %}
 
 
-{#- Return the lines of one key: of a changed one both values of each column that differs, else all its rows, but for the key. -#}
+{#- Return the lines of one key: for a changed key both values of each differing column, otherwise all its rows, without the key. -#}
 {% macro get_sample_lines(verified, kind, shown) %}
     {%- set names, key = verified.key | map(attribute='name') | list, [] -%}
     {%- for name in names -%} {%- do key.append(name ~ '=' ~ shown.key[loop.index0]) -%} {%- endfor -%}
@@ -243,7 +243,7 @@
         {%- do dbt_backfill.refuse(
             dbt_backfill.get_count_text(again.differing, 'key') ~ ' of ' ~ verified.mv.render() ~ ' still differ'
                 ~ ('s' if again.differing == 1 else '') ~ ' after the repair',
-            'Something else writes to the table: stop it, and verify it again', mv=verified.name
+            'Something else writes to the table: stop that writer, and verify the MV again', mv=verified.name
         ) -%}
     {%- endif -%}
     {%- set repaired = dbt_backfill.get_count_text(found.differing, 'key') ~ ' repaired (' ~ dbt_backfill.get_kinds_text(kinds) ~ ')' -%}

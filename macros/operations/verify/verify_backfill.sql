@@ -1,6 +1,6 @@
 {#-
-    Compare an MV with its definition, Q(upstream @ S where pk <= current_pos), and name the keys that differ; with `repair: true`, merge
-    the difference, and nothing else. Fails if keys differ and are not repaired.
+    Compare an MV with its definition, Q(upstream @ S where pk <= current_pos), and print the keys that differ. With `repair: true`, merge
+    the difference, and nothing else. The operation fails if keys differ and are not repaired.
 
     Usage:
       dbt run-operation verify_backfill --args '{model: my_mv}'
@@ -11,10 +11,10 @@
       model (string): the model's name, or `package.name`; of one with versions `name.v2`.
       vnodes (list of integers): only the keys of these vnodes.
       key_from, key_to (list, or one value): only the keys from here to there, both inclusive, in the order of the key.
-        Values are written as Spark casts them from text, binary ones in hex. Fewer values than the key has columns mean all keys that begin
-        with them.
+        Values are texts that Spark can cast to the column's type, binary values in hex. If there are fewer values than key columns, they
+        mean all keys that begin with these values.
       sample (integer): how many of the keys that differ are shown.
-      repair (boolean): whether the difference is merged.
+      repair (boolean): whether to merge the difference.
 -#}
 {% macro verify_backfill(model=none, vnodes=none, key_from=none, key_to=none, sample=10, repair=false) %}
     {%- set node = dbt_backfill.find_backfilled_mv(model, 'verify_backfill') -%}
@@ -38,7 +38,7 @@
         {%- do log(compared ~ ', all equal', info=true) -%}
         {{ return(none) }}
     {%- endif -%}
-    {#- Literals prune files. A null key lies in no range. -#}
+    {#- Literal bounds let Spark skip files. A null key lies in no range. -#}
     {%- set narrowed = selection if found.null_keys else dict(selection, low=found.low, high=found.high) -%}
     {%- set kinds = dbt_backfill.read_differences(verified, narrowed, found, sample) -%}
     {%- do dbt_backfill.report_differences(verified, found, kinds, compared, sample) -%}
@@ -135,7 +135,7 @@
         {%- set values = dbt_backfill.as_list(given[argument]) -%}
         {%- for literal in literals -%}
             {%- set key, value = verified.key[loop.index0], values[loop.index0] -%}
-            {#- YAML has made a number of an unquoted 007. -#}
+            {#- YAML reads an unquoted 007 as a number. -#}
             {%- if literal is none or key.type == 'string' and value is not string -%}
                 {%- do dbt_backfill.refuse(
                     argument ~ ' has ' ~ tojson(value, value | string) ~ ' for the column ' ~ key.name ~ ', whose type is ' ~ key.type,
@@ -144,6 +144,6 @@
             {%- endif -%}
         {%- endfor -%}
     {%- endfor -%}
-    {%- if read.is_empty -%} {%- do dbt_backfill.refuse('key_from is above key_to', 'Exchange them', mv=verified.name) -%} {%- endif -%}
+    {%- if read.is_empty -%} {%- do dbt_backfill.refuse('key_from is above key_to', 'Exchange the two', mv=verified.name) -%} {%- endif -%}
     {{ return({'low': read.low or none, 'high': read.high or none}) }}
 {% endmacro %}

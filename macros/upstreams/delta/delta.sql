@@ -3,13 +3,13 @@
       'relation',
       'version', 'committed_at': of the current version, as texts,
       'id': of the table,
-      'properties', 'partitions': see read_delta_detail; absent where the id was not asked for, and until upstream_readable needs them,
+      'properties', 'partitions': see read_delta_detail; absent if the id was not read, until delta_upstream_readable needs the properties,
       'log': a list of {'version', 'committed_at', 'operation', 'parameters'},
       'complete': whether the log reaches back to `since`
     }
 
-    The id is asked for (one more statement) unless the log has the version of `since` with the time at which it was committed: a new
-    table of the same name has other times.
+    The id costs one more statement. It is not read if the log has the version of `since` with the same commit time: a new table of the same
+    name has other times.
 
     Arguments:
       since (dict or none): the source of the committed plan.
@@ -28,7 +28,10 @@
 {% endmacro %}
 
 
-{#- Return the newest entries of the log. A time is the same text over every connection: some give text without trailing zeros. -#}
+{#-
+    Return the newest entries of the log. Trailing zeros of the times are removed, because only some connections return them: each time must
+    be the same text over every connection.
+-#}
 {% macro _read_delta_log(relation, limit) %}
     {%- set log, sql = [], 'describe history ' ~ relation.render() ~ ' limit ' ~ limit -%}
     {%- for row in dbt_backfill.run_table('read the log of the upstream', sql) -%}
@@ -44,7 +47,7 @@
 {% endmacro %}
 
 
-{#- The feed gives only the changes committed while it was on. It is checked where the properties were asked for. -#}
+{#- The feed only has changes that were committed while it was on. Check this if the properties were read. -#}
 {% macro delta_check_feed(upstream) %}
     {%- if upstream.get('properties') is none -%} {{ return(none) }} {%- endif -%}
     {%- set refusal = dbt_backfill.feed_refusal(upstream, upstream.properties) -%}
@@ -59,14 +62,14 @@
     {{ return({
         'fact': relation ~ ' has no change data feed, so changes could not be followed from its version ' ~ upstream.version ~ ' on',
         'change': 'Run: ALTER TABLE ' ~ relation ~ " SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true'); "
-            ~ 'it counts from the version ' ~ (upstream.version | int + 1) ~ ' that this statement makes',
+            ~ 'changes are recorded from version ' ~ (upstream.version | int + 1) ~ ' on, which this statement creates',
     }) }}
 {% endmacro %}
 
 
 {#-
-    Handlers know only the states of Delta's conditions: change data that was not recorded (KD002), other columns in between or a version
-    past its retention (0AKDC), and an entry of the log that is gone (42K03).
+    A handler knows Delta's conditions only by their SQLSTATE: change data that was not recorded (KD002), columns that were changed in
+    between or a version past its retention (0AKDC), and a missing entry of the log (42K03).
 -#}
 {% macro delta_upstream_traits() %}
     {{ return({
@@ -83,13 +86,13 @@
 {% endmacro %}
 
 
-{#- Spark reads it off the log. -#}
+{#- Spark answers this count from Delta's log. -#}
 {% macro delta_row_count_sql(upstream, version) %}
     {{ return('(select count(*) from ' ~ dbt_backfill.delta_upstream_read(upstream, version) ~ ')') }}
 {% endmacro %}
 
 
-{#- A copy of a column has its default, too. -#}
+{#- A copied column keeps its default, which needs this feature. -#}
 {% macro delta_copy_properties(source) %}
     {{ return({'delta.feature.allowColumnDefaults': 'supported'}) }}
 {% endmacro %}
@@ -121,8 +124,8 @@
 
 
 {#-
-    True of a timestamp by which the table is partitioned: the log has it as text, without a zone where an older Delta has written it,
-    and Spark reads that in the zone of its session.
+    True if the table is partitioned by one of these timestamp columns: the log stores its values as texts. An older Delta wrote them
+    without a time zone, and Spark reads such a text in the time zone of its session.
 -#}
 {% macro delta_reads_by_zone(observed, columns) %}
     {%- set partitions = observed.get('partitions') -%}
@@ -133,10 +136,10 @@
 
 
 {#-
-    Why the change data feed does not report all that happened since the committed version, see new_gap; none if it does.
+    Return why the change data feed does not report all changes since the committed version, see new_gap; none if it does.
 
-    It is read off the log, because the feed itself answers wrongly or with an error that Jinja cannot catch: the feed of a table that was
-    created again gave 2 of its 5 rows.
+    The answer comes from the log, because the feed itself may return wrong rows, or an error that Jinja cannot catch. For example, the feed
+    of a table that was created again returned 2 of its 5 rows.
 -#}
 {% macro delta_upstream_gap(upstream, committed) %}
     {%- set since, current = committed.version | int, upstream.version | int -%}
@@ -151,7 +154,7 @@
     {%- endif -%}
     {%- set after = dbt_backfill._read_log_after(upstream, since) -%}
     {%- if after.replaced or after.switched -%}
-        {#- The feed may be off by now, although it was on at the last barrier. -#}
+        {#- The feed was on at the last barrier, but may be off now. -#}
         {%- set properties = dbt_backfill.read_delta_detail(upstream.relation).properties -%}
         {{ return(dbt_backfill.new_gap(
             'the change data feed was switched in version ' ~ after.switched.version if not after.replaced
@@ -176,21 +179,22 @@
 
 
 {#-
-    Return what the log says of the versions after `since`: {
-      'replaced': the entry that replaced the table, restored an earlier version or overwrote the whole table. These may bring other
-        columns under the same names, which the feed does not report, and properties without the feed,
-      'switched': the entry that switched the feed,
-      'altered': the entry that changed, renamed or dropped columns, or added a field to one; the query does not read a new column,
-      'vacuumed': true if a VACUUM has deleted what the feed is read from: no later version has the change files of a version, or the
-        files that it removed, so they go as soon as the horizon reaches its commit
-    }. Each entry is the newest one of several; none if there is none.
+    Return the entries of the log after the version `since` that matter for the feed: {
+      'replaced': the entry that replaced the table, restored an earlier version or overwrote the whole table. After that the table may have
+        other columns under the same names, which the feed does not report, and may have lost the feed's property,
+      'switched': the entry that switched the feed on or off,
+      'altered': the entry that changed, renamed or dropped columns, or added a field to a column. A new column does not count, because the
+        query does not read it,
+      'vacuumed': true if a VACUUM has deleted files that the feed reads: the change files of a version, and the files that it removed,
+        belong to no later version. A VACUUM deletes them if the version was committed before the time of _vacuum_horizon
+    }. Of several entries the newest is returned; none if there is none.
 -#}
 {% macro _read_log_after(upstream, since) %}
     {%- set replaced, switched, altered, horizons, lost = [], [], [], [], [] -%}
     {%- for entry in upstream.log if entry.version > since -%}
         {%- set operation, text = entry.operation, entry.parameters | string -%}
-        {#- With `overwriteSchema` a table may have other columns since, and most writers do not log that they were asked for it. Parts of
-            a table cannot be overwritten so. -#}
+        {#- With `overwriteSchema` an overwrite may change the columns, but most writers do not log this option. So each overwrite of the
+            whole table counts; one of a part of the table cannot change the columns. -#}
         {%- set overwrites, complete = operation == 'WRITE' and 'Overwrite' in text, operation == 'STREAMING UPDATE' -%}
         {%- set written = dbt_backfill._log_parameters(entry) if overwrites or complete else {} -%}
         {%- set partial = ['predicate', 'replaceOnCond', 'replaceUsingCols'] | select('in', written) | list
@@ -205,7 +209,7 @@
                 or operation == 'ADD COLUMNS' and modules.re.search('column\\W+name[\\\\":\\s]+[^"\\\\]*[.]', text) -%}
             {%- do altered.append(entry) -%}
         {%- endif -%}
-        {#- The log has the newest version first: these are the horizons of what came after a version. -#}
+        {#- The log has the newest version first, so `horizons` has those of the VACUUMs after this entry. -#}
         {%- if operation == 'VACUUM START' -%}
             {%- do horizons.append(dbt_backfill._vacuum_horizon(entry)) -%}
         {%- elif horizons and modules.re.search('UPDATE|MERGE|DELETE|TRUNCATE|Overwrite', operation ~ text)
@@ -220,16 +224,16 @@
 {% endmacro %}
 
 
-{#- Return the parameters of an entry of the log as a dict: connections give them as one or as JSON. -#}
+{#- Return the parameters of an entry of the log as a dict: some connections return them as JSON. -#}
 {% macro _log_parameters(entry) %}
     {{ return(fromjson(entry.parameters or '{}') if entry.parameters is string else entry.parameters) }}
 {% endmacro %}
 
 
 {#-
-    Return the time before which a VACUUM deleted removed files, or up to two hours later. More time may lie between two of the log's
-    times than their difference: they are local times, and clocks are set back, by an hour as a rule. A version that is taken for gone
-    although it is not costs a re-anchor.
+    Return the horizon of a VACUUM: the VACUUM deleted files that were removed before this time. The result is up to two hours too late, to
+    be safe: the times of the log are local times, and when clocks are set back, usually by an hour, more time passes than their difference
+    shows. If a version wrongly counts as deleted, that only costs a re-anchor.
 -#}
 {% macro _vacuum_horizon(entry) %}
     {%- set parameters, delta = dbt_backfill._log_parameters(entry), modules.datetime.timedelta -%}
@@ -239,11 +243,11 @@
 
 
 {#-
-    True if a version can still be read. Files that a later version removed are gone once a VACUUM has run whose horizon is after the
-    commit of that version.
+    True if a version can still be read. Files that the next version removed are deleted by a VACUUM whose horizon, see _vacuum_horizon, is
+    after the commit of the next version.
 
-    Delta also refuses to read a version, unless it is the current one, that is older than the table's deletedFileRetentionDuration, such
-    as `interval 1 week` (7 days by default), where nothing was vacuumed too
+    Even if nothing was vacuumed, Delta refuses to read a version that is older than the table's deletedFileRetentionDuration, such as
+    `interval 1 week` (7 days by default), unless it is the current version
     (DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION).
 -#}
 {% macro delta_upstream_readable(upstream, source) %}
@@ -267,15 +271,15 @@
         {%- do parts.update({unit ~ 's': parts.get(unit ~ 's', 0) + count | int}) -%}
     {%- endfor -%}
     {%- set retention = modules.datetime.timedelta(**parts) -%}
-    {#- The log's times may be of another zone than this client's: they differ by 26 hours at most. -#}
+    {#- The log's times may be in another time zone than this client's: zones differ by at most 26 hours. -#}
     {%- if (age - retention) | abs > 26 * hours -%} {{ return(age <= retention) }} {%- endif -%}
     {%- set now = dbt_backfill.run_table('read the clock', 'select current_timestamp() as now')[0]['now'] -%}
-    {#- Two hours: see _vacuum_horizon. -#}
+    {#- The two hours are explained at _vacuum_horizon. -#}
     {{ return(time.fromisoformat(now | string) - committed + 2 * hours <= retention) }}
 {% endmacro %}
 
 
-{#- Each version since is an entry of the log. -#}
+{#- Return the versions after the source's version, each of which is an entry of the log. -#}
 {% macro delta_upstream_lag(upstream, source) %}
     {%- if upstream.id != source.id or source.kind != 'delta' or upstream.version | int < source.version | int or not upstream.complete -%}
         {{ return(none) }}

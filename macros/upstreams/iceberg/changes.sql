@@ -5,8 +5,8 @@
 
 
 {#-
-    The count is that of the snapshot: to count the rows would be to read the whole table where it has delete files. Rows under equality
-    deletes are counted too.
+    Return the count that the snapshot records, because counting the rows of a table with delete files would read the whole table. The count
+    includes rows under equality deletes.
 -#}
 {% macro iceberg_row_count_sql(upstream, version) %}
     {%- if version | int == 0 -%} {{ return('0') }} {%- endif -%}
@@ -15,7 +15,7 @@
 {% endmacro %}
 
 
-{#- Format 3 has types that format 2 has not. -#}
+{#- A copy has the format version of the source: format 3 has types that format 2 lacks. -#}
 {% macro iceberg_copy_properties(source) %}
     {{ return({'format-version': dbt_backfill.parse_iceberg_id(source.id).format}) }}
 {% endmacro %}
@@ -27,7 +27,7 @@
 {% endmacro %}
 
 
-{#- Format 3 is read by row lineage, format 2 by Iceberg's changelog. -#}
+{#- The changes of format 3 are read by row lineage, those of format 2 by Iceberg's changelog. -#}
 {% macro iceberg_upstream_changes(observed, from_version, to_version, keys, view) %}
     {%- if from_version | int == 0 -%}
         {%- set added = [] -%}
@@ -37,7 +37,7 @@
         {%- endfor -%}
         {{ return({'events': added | join('\nunion all\n'), 'one_commit': true}) }}
     {%- elif dbt_backfill.parse_iceberg_id(observed.id).format == '3' -%}
-        {#- One script may read the changes since two versions. -#}
+        {#- The variable's name contains the version, because one script may read the changes since two versions. -#}
         {%- set name = '__bf_lineage_' ~ from_version -%}
         {{ return({
             'declarations': ['declare ' ~ name ~ ' struct<committed: string, bounds: string, files: string>'],
@@ -48,7 +48,7 @@
             'one_commit': true,
         }) }}
     {%- endif -%}
-    {#- The procedure belongs to the table's catalog: the first of three names, else the session's. -#}
+    {#- The procedure belongs to the table's catalog: the first part of a name with three parts, otherwise the session's catalog. -#}
     {%- set catalog = dbt_backfill.get_catalog(observed.relation) -%}
     {%- set procedure -%}
         call {{ catalog ~ '.' if catalog }}system.create_changelog_view(
@@ -65,18 +65,18 @@
 {% endmacro %}
 
 
-{#- True if rows may have gone: not in snapshots that only append rows, or only move them to other files. -#}
+{#- True if rows may have been removed: snapshots that only append rows, or only move rows to other files, remove none. -#}
 {% macro _iceberg_deletes_between(observed, from_version, to_version) %}
     {%- set operations = dbt_backfill.iceberg_snapshots_between(observed, from_version, to_version)
         | map(attribute='operation') | unique | list -%}
-    {#- There is none where a plan of another run reads a snapshot that this run's log does not know. -#}
+    {#- The list is empty if another run's plan reads a snapshot that is not in this run's log. -#}
     {{ return(operations == [] or operations | reject('in', ['append', 'replace']) | list != []) }}
 {% endmacro %}
 
 
 {#-
-    Return the versions whose rows are listed: the last one, and of a table whose rows are only added, without keys, those before a
-    snapshot that may have taken rows away. These together show every row that was added since, some of them twice.
+    Return the versions whose new rows are listed: the last version and, for a table without keys, whose rows are only added, also each
+    version before a snapshot that may have removed rows. Together these versions show every row that was added since, some rows twice.
 -#}
 {% macro _iceberg_versions_of_rows(observed, from_version, to_version, keys) %}
     {%- if keys is not none -%} {{ return([to_version]) }} {%- endif -%}
@@ -94,8 +94,8 @@
 
 
 {#-
-    True if the feed may leave out a key. Row lineage compares two snapshots, and the events since a table without a snapshot do too. The
-    changelog of format 2 has each snapshot.
+    True if the feed may leave out a key. Row lineage only compares two snapshots. The events after a version without a snapshot are also
+    such a comparison. The changelog of format 2 reads each snapshot.
 -#}
 {% macro iceberg_forgets_keys(observed, committed, source) %}
     {%- set compares = dbt_backfill.parse_iceberg_id(observed.id).format == '3' or committed.version | int == 0 -%}
@@ -105,20 +105,20 @@
 
 
 {#-
-    Return the change events by row lineage: a row that was written since has a later `_last_updated_sequence_number`, and a row that was
-    there before and is not among the older rows any more was updated or deleted.
+    Return the change events by row lineage: a row that was written since has a later `_last_updated_sequence_number`. A row of the earlier
+    version that is no longer among the older rows was updated or deleted.
 
-    Rows are found again by their key, not by `_row_id`: that is null in a snapshot of the time before the table was upgraded to format 3,
-    and another one after a rewrite by an engine that does not keep it, which would look as if all rows of a file were gone. A number
-    that is null, also of such a snapshot, says nothing, so its row counts as written.
+    Rows are matched by their key, not by `_row_id`: a snapshot from before the upgrade to format 3 has null there. And an engine that does
+    not keep the `_row_id` may rewrite a file, which would look as if all its rows were deleted. If the sequence number of a row is null, as
+    in such a snapshot, the row counts as written.
 
-    Only data files that differ between the versions can hold or have lost a row. Their names and the bounds of their keys are put into
-    the events as literals, so that Spark skips files beyond the bounds. (And so that the events read no metadata table: Spark takes none
-    for the same one twice, and would not find the cached events again.)
+    Only data files that differ between the versions can have gained or lost a row. Their names and the bounds of their keys are literals in
+    the events. So Spark skips files outside the bounds, and the events read no metadata table: Spark never considers two reads of a
+    metadata table the same, so it would not find the cached events again.
 
     Arguments:
       keys (list[dict]): none for a table whose rows are only added.
-      lineage (string): the variable with the result of _iceberg_lineage_sql.
+      lineage (string): the name of the variable with the result of _iceberg_lineage_sql.
 -#}
 {% macro _iceberg_events_sql(observed, from_version, to_version, keys, lineage) -%}
     {%- set same_key = [] -%}
@@ -151,10 +151,10 @@
 
 
 {#-
-    Return a select of what selects the rows of the events, as texts: the last sequence number that was committed (without entries there
-    is none, and every row was written since), and two predicates, of the keys and of the files. Above 10,000 files their names would be
-    too long a text for what they spare: rows that other files kept are then joined too. So they are where deletes have changed that name
-    no file, and may be of any.
+    Return a select of three texts that select the rows of the events: the last sequence number that was committed (0 without entries,
+    because then every row was written since), and two predicates, one for the keys and one for the files. For more than 10,000 files the
+    text of their names would cost more than it saves. Then the predicate is true, and unchanged files are read too. The same applies if a
+    delete file changed that names no data file, because it may affect any file.
 -#}
 {% macro _iceberg_lineage_sql(relation, from_version, to_version, keys) -%}
     {%- if keys is none %}
@@ -164,7 +164,7 @@
     )
     {%- else -%}
     {%- set bounded, bounds = [], ["'true'"] -%}
-    {#- Strings have no bounds: to Spark Iceberg's uuid is one too, and is ordered otherwise. -#}
+    {#- Strings get no bounds: Spark reads Iceberg's uuid as a string, but Iceberg orders uuids otherwise. -#}
     {%- for key in keys
             if key.type in ['int', 'bigint', 'date', 'timestamp', 'timestamp_ntz'] or key.type.startswith('decimal(') -%}
         {%- do bounded.append(key) -%}
@@ -196,15 +196,15 @@
 
 {#-
     Return a select of one row: the last sequence number that was committed, the names of the data files that differ between the versions,
-    the bounds of the keys over all of these, and whether deletes have changed that may be of any file.
+    the bounds of the keys over all these files, and whether a delete file changed that may affect any file.
 
-    The innermost selects have, by the entries of its manifests, the data files of a version, and its delete files (`delete_file`), each
-    under the path of the data file that it names. Entries of the status 2 are files that the version has removed.
+    The innermost selects read the manifest entries of a version: its data files, and its delete files (`delete_file`), each under the path
+    of the data file that it names. An entry of the status 2 is a file that the version has removed.
 
-    The one around them has a row per data file, with the bounds of its keys (null where it does not have them or has a null), and
-    `differs`: whether only one version has it, or both but not with the same deletes. The live rows of a file depend only on the delete
-    files that name it, and on those that name none (equality deletes, and position deletes of several files), which are in a row without
-    a path.
+    The select around them has a row per data file, with the bounds of its keys (null if the file has no bounds or has a null), and
+    `differs`: whether only one version has the file, or both have it with different deletes. The live rows of a file depend only on the
+    delete files that name it, and on delete files that name no file (equality deletes, and position deletes of several files). The latter
+    are in one row without a path.
 -#}
 {% macro _iceberg_changed_files_sql(relation, from_version, to_version, bounded) -%}
     {%- set bounds, is_data = [], 'data_file.content = 0' -%}

@@ -1,19 +1,19 @@
 {#-
     Return the upstream's current version and its ancestors: {
       'relation',
-      'version', 'committed_at': of the current snapshot of the main branch, as texts; 0 and none for a table without one,
-      'id': such as 'iceberg/3/0': the table's format version, and the schema of the current snapshot,
-      'altered': whether more than the snapshot was committed since, so that the table's schema may be a newer one,
+      'version', 'committed_at': of the current snapshot of the main branch, as texts; 0 and none if the table has no snapshot,
+      'id': such as 'iceberg/3/0': the table's format version and the schema id of the current snapshot,
+      'altered': whether there were commits after the snapshot, so the table may have a newer schema,
       'log': a list of {'version', 'parent', 'committed_at', 'operation', 'delete_files'}: the current snapshot and its
         ancestors, newest first,
       'snapshots': the ids of all snapshots that have not expired,
-      'holds': our tags by their names, see iceberg_hold, each with its snapshot,
-      'is_new': whether nothing was read of it yet
+      'holds': the tags of this package, by name, each with its snapshot, see iceberg_hold,
+      'is_new': whether nothing of the upstream was read yet
     }
 
-    Snapshot ids are random: another table of the same name does not have them, so the id need not distinguish tables. The format is
-    asked for (one more statement) only where the committed plan does not have it: a table of format 3 keeps its format, and any table
-    that did not change does too.
+    Snapshot ids are random, and another table of the same name does not have them, so the id need not distinguish tables. The format costs
+    one more statement. It is only read if the committed plan does not show it: a table of format 3, or a table that did not change, still
+    has the same format.
 
     Arguments:
       since (dict or none): the source of the committed plan.
@@ -64,7 +64,7 @@
 {% endmacro %}
 
 
-{#- Return {'format', 'schema'} of an id such as 'iceberg/3/0', as text; a table without a snapshot has no schema. -#}
+{#- Return {'format', 'schema'} of an id such as 'iceberg/3/0', as texts; the id of a table without a snapshot has no schema. -#}
 {% macro parse_iceberg_id(id) %}
     {%- set parts = id.split('/') -%}
     {{ return({'format': parts[1], 'schema': parts[2] if parts | length > 2 else none}) }}
@@ -72,14 +72,15 @@
 
 
 {#-
-    Return a scalar subquery of the table's past, as an array of structs of three kinds, each with the `version`, a snapshot's id. What
-    is null is absent:
-      - {'ref'}: its main branch, and our tags,
-      - {'schema', 'committed_at'}: of a commit, with the schema since; not every commit makes a snapshot,
+    Return a scalar subquery of the table's past: an array of structs, each with the `version`, a snapshot's id. There are three kinds of
+    structs, and null fields are absent:
+      - {'ref'}: the main branch, and the tags of this package,
+      - {'schema', 'committed_at'}: a commit, with the schema that it leaves; not every commit makes a snapshot,
       - {'delete_files', 'committed_at', 'operation', 'parent'}: a snapshot.
 
-    They are put together in `iceberg_read_upstream`: Spark loads the table for each of these metadata tables, and joins of them cost it
-    twice as much. The snapshots come last, so that one that is committed meanwhile cannot be the main branch's and still be missing.
+    `iceberg_read_upstream` joins them: Spark loads the table for each of these metadata tables, and a join in Spark would cost twice as
+    much. The snapshots are read last: if a snapshot is committed meanwhile, the main branch cannot point to a snapshot that is missing in
+    the list.
 -#}
 {% macro iceberg_log_sql(upstream) -%}
     {%- set relation = upstream.relation -%}
@@ -130,7 +131,10 @@
             upgrade ~ "; or rewrite its data files, with the option 'delete-file-threshold' = '1'"
         ) -%}
     {%- endif -%}
-    {#- "Identifier field is required as table contains unorderable columns"; with one it sorts by all columns all the same. -#}
+    {#-
+        "Identifier field is required as table contains unorderable columns"; but even with an identifier field the procedure sorts by all
+        columns.
+    -#}
     {%- for column in (dbt_backfill.get_table_columns(relation) if upstream.is_new else []) if 'map<' in column.type -%}
         {%- do dbt_backfill.refuse(
             name ~ ' is an Iceberg table of format 2 with the map ' ~ column.name
@@ -140,7 +144,7 @@
 {% endmacro %}
 
 
-{#- Another schema is a gap, so no column is added without one. A partition stores a number for a timestamp, so no zone matters. -#}
+{#- takes_added_columns is false, because another schema is a gap. may_read_by_zone is false, because a partition stores a timestamp as a number. -#}
 {% macro iceberg_upstream_traits() %}
     {{ return({
         'stages_ranges': false, 'enforces_keys': false, 'holds_versions': true, 'log_in_state': true, 'may_be_cached': true,
@@ -157,12 +161,12 @@
 
 
 {#-
-    Why the changes since the committed version cannot be reported, see new_gap; none if they can.
+    Return why the changes since the committed version cannot be reported, see new_gap; none if they can.
 
-    Row lineage shows nothing after a rollback, and before an upgrade to format 3 `_row_id` is null: the committed snapshot has to be an
-    ancestor of the current one, and of the same format. No feed reports what a change of the schema does to rows that were written
-    before it: a column that was dropped and added again is null in all of them. So both snapshots must have the same schema; with format
-    2 the table must have it too, see _iceberg_shows_other_columns.
+    Row lineage does not show a rollback, and has nothing from before an upgrade to format 3. So the committed snapshot has to be an
+    ancestor of the current one, and have the same format. No feed reports how a change of the schema affects older rows: for example, a
+    column that was dropped and added again is null in all of them. So both snapshots must have the same schema; with format 2 the table
+    must have this schema as well, see _iceberg_shows_other_columns.
 -#}
 {% macro iceberg_upstream_gap(upstream, committed) %}
     {%- set since = committed.version | int -%}
@@ -197,11 +201,11 @@
 
 
 {#-
-    True if the changelog, by which format 2 is followed, has other columns than the current snapshot: it has those of the table, and to
-    alter the table makes no snapshot. A column that was dropped and added again is null in the changelog, also if it is the key. A row
-    that has changed in such a column alone is not in it.
+    True if the changelog, by which format 2 is followed, has other columns than the current snapshot. The changelog has the columns of the
+    table, and altering the table makes no snapshot. A column that was dropped and added again is null in the changelog, even if it is the
+    key. A row that has changed only in such a column is not in the changelog.
 
-    Only the plan of a query shows the schema of the table. It is asked for, once, where more than the snapshot was committed: that may
+    Only the plan of a query shows the schema of the table. It is read once if there were commits after the snapshot. Such a commit may also
     be a tag of this package, or a property.
 -#}
 {% macro _iceberg_shows_other_columns(upstream) %}
@@ -232,7 +236,7 @@
 {% endmacro %}
 
 
-{#- Each version since is a snapshot that leads to the current one. -#}
+{#- Return the snapshots after the source's version, each of which is an ancestor of the current one or the current one itself. -#}
 {% macro iceberg_upstream_lag(upstream, source) %}
     {%- set since = source.version | int -%}
     {%- if source.kind != 'iceberg' or since != 0 and since not in upstream.log | map(attribute='version') -%} {{ return(none) }} {%- endif -%}
@@ -251,7 +255,7 @@
 {% endmacro %}
 
 
-{#- A tag keeps Iceberg from expiring a version. There is nothing to keep of a table without a snapshot. -#}
+{#- Hold a version by a tag, which keeps Iceberg from expiring it. A table without a snapshot has nothing to hold. -#}
 {% macro iceberg_hold(source, name) %}
     {%- if source.version == '0' -%} {{ return(false) }} {%- endif -%}
     {%- set sql = 'alter table ' ~ source.relation ~ ' create or replace tag ' ~ name ~ ' as of version ' ~ source.version -%}
@@ -273,9 +277,9 @@
 
 
 {#-
-    Refuse a key that Iceberg orders otherwise than Spark: its uuid, which Spark shows as a string, so that files are skipped whose keys
-    a range has. In SQL the two differ only in a comparison with a text that is no uuid: Iceberg filters by that of a string, and leaves
-    that of a uuid to Spark. A column cannot become a uuid without a gap.
+    Refuse a key that Iceberg orders otherwise than Spark: a uuid, which Spark shows as a string. With such a key Iceberg would skip files
+    that contain keys of a range. Spark's plans do not distinguish a uuid from a string, except in a comparison with a text that is not a
+    uuid: for a string Iceberg applies this filter, for a uuid it leaves the filter to Spark. A column cannot become a uuid without a gap.
 -#}
 {% macro iceberg_check_key_order(upstream, columns) %}
     {%- set relation, comparisons = upstream.relation, [] -%}

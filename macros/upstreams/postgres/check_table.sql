@@ -3,9 +3,8 @@
 
     Arguments:
       facts (dict): as get_followed_facts returned them.
-      columns (list): the names of the columns that the query reads; others may be of any type.
-      key (list): those of unique_key.
-      mv (string): the model's name, where it is not the model that is running.
+      columns (list): the names of the columns that the query reads; the other columns may have any type. key (list): the names of the
+      upstream's columns of unique_key. mv (string): the model's name, if another model or an operation is running.
 -#}
 {% macro check_postgres_table(facts, columns, key, mv=none) %}
     {%- do dbt_backfill.refuse_first([
@@ -25,12 +24,12 @@
          'fact': where ~ ' has ' ~ (facts.found ~ ' tables' if facts.found else 'no table') ~ " of its upstream's name",
          'change': "Write table in change_feed as PostgreSQL has it, without quotes, such as 'public.Orders'"},
         {'when': facts.get('kind') != 'r',
-         'fact': 'its upstream is ' ~ kinds.get(facts.get('kind')) ~ ' of PostgreSQL, of which the WAL reports no change',
+         'fact': 'its upstream is ' ~ kinds.get(facts.get('kind')) ~ ' of PostgreSQL, whose changes the WAL does not report',
          'change': 'Read its partitions, each by a model, and unite them in a view; or put the rows into a table that is not partitioned'
-            if facts.get('kind') == 'p' else 'Read the table under it'},
+            if facts.get('kind') == 'p' else 'Read the underlying table'},
         {'when': facts.get('has_children'), 'fact': 'other tables inherit from its upstream, and the WAL reports their changes under their own names',
          'change': 'Read the tables that inherit from it, each by a model'},
-        {'when': facts.get('persistence') != 'p', 'fact': 'its upstream is an unlogged or temporary table, of which the WAL reports no change',
+        {'when': facts.get('persistence') != 'p', 'fact': 'its upstream is an unlogged or temporary table, whose changes the WAL does not report',
          'change': 'Execute alter table … set logged in PostgreSQL'},
         {'when': not facts.get('may_select'), 'fact': 'the user ' ~ facts.user ~ ' of PostgreSQL may not read its upstream',
          'change': 'Execute grant select on … to … in PostgreSQL'},
@@ -47,60 +46,60 @@
 {% endmacro %}
 
 
-{#- Refuse a column that Spark does not distinguish from another one. -#}
+{#- Refuse a column whose name differs from another one only in case: Spark does not distinguish the two. -#}
 {% macro check_distinct_name(facts, column, mv) %}
     {%- set twins = facts.columns | map(attribute='name') | map('lower') | select('equalto', column.name | lower) | list -%}
     {%- if twins | length > 1 -%}
         {%- do dbt_backfill.refuse(
             'its upstream has ' ~ twins | length ~ " columns '" ~ column.name ~ "' that only differ in case",
-            'Rename one of them in PostgreSQL; Spark takes them for one', mv=mv
+            'Rename one of them in PostgreSQL; Spark treats them as one column', mv=mv
         ) -%}
     {%- endif -%}
 {% endmacro %}
 
 
-{#- Refuse for the first of `checks` that applies. Each is {'when': whether it applies, 'fact', 'change'}, see refuse. -#}
+{#- Refuse with the first of `checks` that applies. Each is {'when': whether it applies, 'fact', 'change'}, see refuse. -#}
 {% macro refuse_first(checks, mv) %}
     {%- for check in checks if check.when -%} {%- do dbt_backfill.refuse(check.fact, check.change, mv=mv) -%} {%- endfor -%}
 {% endmacro %}
 
 
 {#-
-    Refuse settings of a connection under which it would not find rows that exist. Spark writes the bounds of a range, and landing writes the
-    names of tables, as strings in which a backslash means itself. And a transaction whose snapshot is older than a command that rewrote
-    a table sees no row of that table.
+    Refuse settings under which a connection would miss rows that exist. In the strings that Spark writes for the bounds of a range, and
+    landing for the names of tables, a backslash is an ordinary character. And if a command rewrites a table, a transaction with an older
+    snapshot sees no row of that table.
 -#}
 {% macro check_postgres_session(facts, mv) %}
     {%- set role = 'Execute alter role ' ~ facts.user ~ ' set ' -%}
     {%- do dbt_backfill.refuse_first([
         {'when': facts.conforming_strings != 'on',
-         'fact': 'standard_conforming_strings of its PostgreSQL is ' ~ facts.conforming_strings ~ ', so that a backslash in a string is none',
+         'fact': 'standard_conforming_strings of its PostgreSQL is ' ~ facts.conforming_strings ~ ', so a backslash in a string is an escape',
          'change': role ~ 'standard_conforming_strings = on in PostgreSQL'},
         {'when': facts.isolation != 'read committed',
-         'fact': 'default_transaction_isolation of its PostgreSQL is ' ~ facts.isolation ~ ', so that a table that was rewritten may seem empty',
+         'fact': 'default_transaction_isolation of its PostgreSQL is ' ~ facts.isolation ~ ', so a table that was rewritten may seem empty',
          'change': role ~ "default_transaction_isolation = 'read committed' in PostgreSQL"},
     ], mv) -%}
 {% endmacro %}
 
 
-{#- Refuse a server or a table of which nothing can be landed from the slot, see run_landing. -#}
+{#- Refuse a server or a table whose changes cannot be landed from the slot, see run_landing. -#}
 {% macro check_landed_facts(landing, table, facts) %}
-    {%- set slot, other_slot = facts.slot or {}, 'Name another slot in change_feed, which land_changes makes' -%}
+    {%- set slot, other_slot = facts.slot or {}, 'Name another slot in change_feed: land_changes creates it' -%}
     {%- do dbt_backfill.refuse_first([
-        {'when': facts.in_recovery, 'fact': 'its database is a standby, of which no changes can be landed',
+        {'when': facts.in_recovery, 'fact': 'its database is a standby, from which no changes can be landed',
          'change': 'Name the primary in the url of the catalog ' ~ landing.catalog},
         {'when': facts.wal_level != 'logical',
-         'fact': 'the wal_level of its database is ' ~ facts.wal_level ~ ', so that its WAL contains no changes of rows',
+         'fact': 'the wal_level of its database is ' ~ facts.wal_level ~ ', so its WAL contains no changes of rows',
          'change': 'Set wal_level = logical in PostgreSQL and restart it'},
         {'when': not facts.replication, 'fact': 'the user ' ~ facts.user ~ ' of PostgreSQL may not read a replication slot',
          'change': 'Execute alter role … replication in PostgreSQL, or on Amazon RDS grant rds_replication to …'},
         {'when': facts.output_plugins is not none and 'wal2json' not in (facts.output_plugins or ''),
          'fact': 'PostgreSQL does not allow the output plugin wal2json',
-         'change': 'Add it to output_plugin_libraries in PostgreSQL, which has ' ~ (facts.output_plugins or 'none')},
+         'change': 'Add wal2json to output_plugin_libraries in PostgreSQL, which has ' ~ (facts.output_plugins or 'none')},
         {'when': not facts.found, 'fact': 'PostgreSQL has no table ' ~ table.table,
          'change': "Write table in change_feed as PostgreSQL has it, without quotes, such as 'public.Orders'"},
         {'when': slot and slot.get('database') != facts.database,
-         'fact': 'the slot ' ~ landing.slot ~ ' is one of the database ' ~ slot.get('database'),
+         'fact': 'the slot ' ~ landing.slot ~ ' belongs to the database ' ~ slot.get('database'),
          'change': other_slot},
         {'when': slot and slot.get('plugin') != 'wal2json',
          'fact': 'the slot ' ~ landing.slot ~ ' has the output plugin ' ~ slot.get('plugin') ~ ', and changes are landed from wal2json',
@@ -117,18 +116,18 @@
     {%- set is_debezium, told = facts.get('format') == 'debezium', (facts.identity_columns or []) | map('lower') | list -%}
     {%- do dbt_backfill.refuse_first([
         {'when': not same,
-         'fact': 'its unique_key ' ~ described ~ ' is no primary key of its upstream, and no unique index over columns that are not null',
-         'change': 'Name in unique_key the columns of one' ~ (': ' ~ facts['keys'][0].columns | join(', ') if facts['keys'] else ', and create it first')},
+         'fact': 'its unique_key ' ~ described ~ ' is neither the primary key of its upstream nor a unique index over columns that are not null',
+         'change': 'Set unique_key to columns of such a key' ~ (': ' ~ facts['keys'][0].columns | join(', ') if facts['keys'] else ': create it')},
         {'when': not kept,
          'fact': 'the constraint on the key ' ~ described ~ ' of its upstream is deferrable, so within a transaction a key may appear twice',
-         'change': 'Create it not deferrable'},
+         'change': 'Create the constraint as not deferrable'},
         {'when': is_debezium and primary and not kept | selectattr('primary') | list,
-         'fact': 'its unique_key ' ~ described ~ ' is not the primary key of its upstream, and Debezium does not report that a row goes from '
-            ~ 'one to another',
+         'fact': 'its unique_key ' ~ described ~ ' is not the primary key of its upstream, and Debezium does not report an update '
+            ~ 'of this key',
          'change': 'Name the primary key in unique_key, or let land_changes land the changes'},
         {'when': is_debezium and not primary and facts.unique_indexes > 1,
          'fact': 'its upstream has no primary key and ' ~ facts.unique_indexes
-            ~ ' unique indexes, and Debezium reports only for one of them that a row goes from one key to another',
+            ~ ' unique indexes, and Debezium reports an update of the key only for one of them',
          'change': 'Make ' ~ described ~ ' its primary key in PostgreSQL, or let land_changes land the changes'},
         {'when': wanted | reject('in', told) | list,
          'fact': 'the REPLICA IDENTITY of its upstream is '
@@ -140,8 +139,8 @@
 
 
 {#-
-    Return the keys of the table, as lists of columns, that its events contain, so that they show what becomes of a row. They are the keys
-    that _check_postgres_key accepts. [] of a table whose changes the WAL does not contain completely.
+    Return the keys, as lists of columns, that the table's events always contain, so that each event shows which row it changed. These are
+    the keys that _check_postgres_key accepts. Return [] if the WAL does not contain all changes of the table.
 -#}
 {% macro get_postgres_told_keys(facts) %}
     {%- set told, keys = facts.identity_columns or [], [] -%}
@@ -160,8 +159,8 @@
 
 
 {#-
-    True if Spark's JDBC reader and the WAL show the values of the column's type alike. What Spark shows as a string is compared as text, also
-    if the type is one of the database's own.
+    True if Spark's JDBC reader and the WAL show the values of the column's type alike. A value that Spark reads as a string is compared as
+    text. This includes enums and citext, which are not builtin types.
 -#}
 {% macro _is_told_alike(column) %}
     {{ return(column.type in [
@@ -171,7 +170,10 @@
 {% endmacro %}
 
 
-{#- True if values of the column's type can be read, as far as that does not depend on its table or feed. Spark would round other decimals. -#}
+{#-
+    True if values of the column's type can be read, apart from conditions on the table or the feed. Spark would round the decimals that
+    this excludes.
+-#}
 {% macro is_postgres_read_type(column) %}
     {{ return(dbt_backfill._is_told_alike(column) and (
         column.type != 'numeric' or column.precision is not none and column.precision <= 38 and column.scale >= 0 and column.scale <= column.precision
@@ -179,7 +181,10 @@
 {% endmacro %}
 
 
-{#- Refuse a column that the query cannot read exactly. PostgreSQL compares a key with the bounds of a range, and Spark with positions. -#}
+{#-
+    Refuse a column that the query cannot read exactly. A key's columns must also have the same order in both: PostgreSQL compares them with
+    the bounds of a range, and Spark with positions.
+-#}
 {% macro _check_postgres_column(facts, column, is_key, mv) %}
     {%- set described = 'its upstream has the column ' ~ column.name ~ ' of type ' ~ column.shown -%}
     {%- set described_key = 'the key ' ~ column.name ~ ' of its upstream is of type ' ~ column.shown -%}
@@ -187,16 +192,16 @@
     {%- set is_utc = dbt_backfill.is_postgres_utc(facts) -%}
     {%- do dbt_backfill.refuse_first([
         {'when': not dbt_backfill._is_told_alike(column), 'fact': described ~ ', which Spark and the WAL do not show alike',
-         'change': 'Leave it out of the query, or give the table a column of another type with that value, such as text'},
+         'change': 'Leave the column out of the query, or add a column of another type with the same value, such as text'},
         {'when': not dbt_backfill.is_postgres_read_type(column), 'fact': described ~ ', which Spark would round',
-         'change': 'Give it a precision of at most 38 digits and a scale within it, such as numeric(38, 10), or leave it out of the query'},
+         'change': 'Give the column a precision of at most 38 digits, such as numeric(38, 10), or leave the column out of the query'},
         {'when': facts.plugin == 'wal2json' and dbt_backfill.has_doubtful_nulls(column),
          'fact': described ~ ', of which wal2json writes a NaN or an infinity as null',
-         'change': 'Declare it not null, or add check (' ~ (column.name if column.type == 'numeric' else 'abs(' ~ column.name ~ ')')
-            ~ " < 'Infinity') to the table, or leave it out of the query; if you know that it has none, set 'finite': true in change_feed"},
+         'change': 'Declare the column not null, or add check (' ~ (column.name if column.type == 'numeric' else 'abs(' ~ column.name ~ ')')
+            ~ " < 'Infinity') to the table, or leave it out of the query; if it has no such value, set 'finite': true in change_feed"},
         {'when': column.generated == 'v' or column.generated and facts.plugin not in ['wal2json', 'test_decoding'],
-         'fact': 'the column ' ~ column.name ~ ' of its upstream is generated, and its feed may not contain its value',
-         'change': 'Compute it in the query, from the columns that it is generated of'},
+         'fact': 'the column ' ~ column.name ~ ' of its upstream is generated, and the change feed may not contain the value of this column',
+         'change': 'Compute the value in the query, from the columns from which PostgreSQL generates it'},
         {'when': column.type == 'timestamp' and not is_utc, 'fact': described ~ ', and Spark reads it in the time zone of its JVM, ' ~ facts.zone,
          'change': set_utc},
         {'when': is_key and not (column.builtin and column.type in [
@@ -222,10 +227,10 @@
 
 {#-
     Refuse a session that sends the bounds of a range in its own time zone, because PostgreSQL reads them in the time zone of the JVM. The
-    settings of the session are read only where that may be the case.
+    settings of the session are read only if a key column makes that possible.
 
     Arguments:
-      keys (list): of the plan.
+      keys (list): the key of the plan.
 -#}
 {% macro check_postgres_key_zone(observed, keys, mv) %}
     {%- set zoned = keys | selectattr('type', 'equalto', 'timestamp') | map(attribute='upstream') | list -%}

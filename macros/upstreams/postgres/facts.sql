@@ -1,35 +1,37 @@
 {#-
-    Return a query in PostgreSQL's SQL, see get_postgres_query_sql. Its value_1 is all that has to be known of a table and of the slot by
-    which it is followed, as the text of one JSON object. Any user may run it, and it reads no row of the table. {
-      'system_identifier': text, of the cluster; another one after a restore from a dump, the same after a failover,
-      'timeline': of the WAL; another one after a failover,
+    Return a query in PostgreSQL's SQL, see get_postgres_query_sql. Its value_1 is the text of one JSON object, with all facts about a table
+    and the slot by which it is followed. Any user may run the query, and it reads no row of the table. {
+      'system_identifier': of the cluster, as text; it changes if the data are restored from a dump, but not at a failover,
+      'timeline': of the WAL; it changes at a failover,
       'in_recovery': whether it is a standby, 'version': as server_version_num, 'wal_level', 'encoding',
-      'zone': the time zone of the connection, which is that of the JVM that reads,
+      'zone': the time zone of the connection, which is the time zone of the JVM that reads,
       'conforming_strings', 'isolation': standard_conforming_strings and default_transaction_isolation of the connection,
-      'database', 'user': names, 'replication': whether the user may read a slot, as far as its roles show, 'position': of the WAL,
-      'output_plugins': text, those that may be loaded; null where the version has no such setting, and allows all that are installed,
-      'found': how many tables have this name; more than one only with dots in names. Without one, all below is null, and columns is [],
-      'oid': text, 'file': relfilenode, another one once the table was rewritten,
+      'database', 'user': names, 'replication': whether the user may read a slot, judging by its roles, 'position': of the WAL,
+      'output_plugins': the plugins that may be loaded, as text; null if the version has no such setting, and so allows all installed
+        plugins,
+      'found': how many tables have this name; more than one is only possible if names contain dots. If it is 0, all values below are null,
+        and columns is [],
+      'oid': text, 'file': relfilenode, which changes if the table is rewritten,
       'kind': as relkind, 'is_partition', 'has_children', 'persistence': as relpersistence,
       'may_select', 'row_security': whether policies hide rows from the user,
       'keys': the primary key and the unique indexes over columns that are not null, as {'columns', 'primary', 'deferrable'},
       'unique_indexes': how many there are, of any kind,
       'identity': as relreplident, 'identity_columns': the columns of the previous row that an event contains, null for none,
       'columns': in order, see _get_postgres_columns_query,
-      'slot': null if there is none of that name, or {'plugin', 'type', 'database', 'active', 'temporary', 'wal_status', 'safe_wal_size',
+      'slot': null if there is no slot of that name, or {'plugin', 'type', 'database', 'active', 'temporary', 'wal_status', 'safe_wal_size',
         'restart': restart_lsn, 'confirmed': confirmed_flush_lsn, 'held': bytes of WAL that it keeps}
     }
     Positions are numbers of bytes.
 
     Arguments:
-      table (string): its schema and name, as they are: not quoted, and in their own case.
-      slot (string): the name of a replication slot, or none.
+      table (string): its schema and name as PostgreSQL stores them: not quoted, in their own case. slot (string): the name of a replication
+      slot, or none.
 -#}
 {% macro get_postgres_facts_query(table, slot=none) -%}
     {%- set position = '(case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_insert_lsn() end)' -%}
     select (jsonb_build_object(
         'system_identifier', (select system_identifier::text from pg_control_system()),
-        {#- The control file would name the one of the last checkpoint. #}
+        {#- The control file would only give the timeline of the last checkpoint. #}
         'timeline', case when pg_is_in_recovery() then (select timeline_id from pg_control_checkpoint())
             else ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int end,
         'in_recovery', pg_is_in_recovery(),
@@ -41,7 +43,7 @@
         'isolation', current_setting('default_transaction_isolation'),
         'database', current_database(),
         'user', current_user,
-        {#- Amazon gives nobody the attribute: there the right is that of members of roles of these names. #}
+        {#- Amazon gives no user the attribute rolreplication: there the members of roles with these names have the right. #}
         'replication', (
             select coalesce(bool_or(case when rolname = current_user then rolreplication or rolsuper else pg_has_role(oid, 'member') end), false)
             from pg_roles
@@ -92,7 +94,7 @@
 {%- endmacro %}
 
 
-{#- Return a query of the keys of the table `c`. An index over an expression, or with a predicate, says nothing of all rows. -#}
+{#- Return a query of the keys of the table `c`. An index over an expression, or with a predicate, does not make columns unique over all rows. -#}
 {% macro _get_postgres_keys_query() -%}
     select coalesce(jsonb_agg(jsonb_build_object(
         'columns', ({{ dbt_backfill._get_postgres_index_columns() }}),
@@ -117,7 +119,10 @@
 {%- endmacro %}
 
 
-{#- Return a query of the identity columns of the table `c`. A deferrable primary key is no identity: wal2json omits its updates and deletes. -#}
+{#-
+    Return a query of the identity columns of the table `c`. A deferrable primary key does not count: for such a key wal2json omits updates
+    and deletes.
+-#}
 {% macro _get_postgres_identity_query() -%}
     case c.relreplident
         when 'n' then null
@@ -138,16 +143,17 @@
 {#-
     An array of {
       'name', 'shown': its type as PostgreSQL shows it, with its length,
-      'type': the name of that type, and 'typtype' and 'is_array' of it; of a domain those of what it is a domain over,
-      'is_domain', 'builtin': whether that type is one of PostgreSQL's own,
+      'type', 'typtype', 'is_array': of that type; if it is a domain, of its base type,
+      'is_domain', 'builtin': whether PostgreSQL itself defines that type,
       'precision', 'scale': of numeric; null for none,
       'not_null', 'identity', 'generated': as attidentity and attgenerated,
-      'collation': null, or {'name', 'bytewise': whether it orders texts by their bytes; of the database's own by what that is},
+      'collation': null, or {'name', 'bytewise': whether it orders texts by their bytes; if it is the default, the database's collation
+        decides},
       'toastable': whether an event may leave out its value,
       'number', 'type_id', 'typmod': as attnum, atttypid and atttypmod,
-      'written': the transaction that last changed what the catalog says of it, by a command: neither VACUUM nor ANALYZE does,
-      'labels': of an enum, in the order in which they came; null of other types,
-      'finite': whether a check says that it, of floats its abs(), is less than infinity, which a NaN is not either
+      'written': the last transaction that changed the column's entry in the catalog; VACUUM and ANALYZE do not change the entry,
+      'labels': of an enum, in the order of their creation; null for other types,
+      'finite': whether a check constraint says that the value (of a float: its abs()) is less than infinity, which also excludes NaN
     }
 -#}
 {% macro _get_postgres_columns_query(table) -%}
@@ -172,8 +178,8 @@
         'precision', case when b.typname = 'numeric' and b.typmod >= 4 then ((b.typmod - 4) >> 16) & 65535 end,
         'scale', case when b.typname = 'numeric' and b.typmod >= 4 then (((b.typmod - 4) & 2047) # 1024) - 1024 end,
         'not_null', b.attnotnull, 'identity', b.attidentity, 'generated', b.attgenerated,
-        {#- PostgreSQL 17's own provider `b` orders by code points, as bytes of UTF-8 are; the columns of the database's collation came with
-            versions, so they are read by their names. #}
+        {#- PostgreSQL 17's builtin provider `b` orders by code points, which is the order of the UTF-8 bytes. Not every version has the
+            columns of the database's collation, so they are read by their names. #}
         'collation', (
             select jsonb_build_object('name', o.collname, 'bytewise', case o.collprovider
                 when 'b' then true

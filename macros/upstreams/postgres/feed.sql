@@ -1,12 +1,12 @@
 {#-
-    Return the feed of a table of PostgreSQL, as the model's change_feed and its upstream say: {
-      'relation', 'kind': the change table, a Delta or Iceberg table; kind is none where it does not exist yet,
+    Return the feed of a PostgreSQL table, from the model's change_feed and its upstream: {
+      'relation', 'kind': of the change table, a Delta or Iceberg table; kind is none if the table does not exist yet,
       'format': `landed`, `debezium` or `declared`, see get_feed_rows_sql,
       'table': the name of the table in PostgreSQL, with its schema,
-      'slot': the replication slot that it is landed from; none if something else lands it,
-      'wait_seconds': how long a barrier waits for it,
-      'finite': whether the user says that there is neither NaN nor infinity in the table,
-      'query': of the model, with the upstream substituted; none if the feed comes from a stored plan,
+      'slot': the replication slot from which this package lands the changes; none if something else lands them,
+      'wait_seconds': how long a barrier waits for events to land,
+      'finite': whether the user states that the table has neither NaN nor infinity,
+      'query': the model's query, with the upstream substituted; absent if the feed comes from a stored plan,
       'conversions': of `debezium`, see check_feed_table,
       and of `declared` 'operation', 'sequence', 'deletes', 'before_images', 'position' and 'xid', see read_change_feed
     }
@@ -15,13 +15,13 @@
     {%- set upstream = upstream.relation -%}
     {%- if not options -%}
         {%- do dbt_backfill.refuse(
-            'its upstream ' ~ upstream.render() ~ ' is a table of PostgreSQL, and no change_feed reports its changes',
+            'its upstream ' ~ upstream.render() ~ ' is a table of PostgreSQL, but the model has no change_feed',
             "Set change_feed={'relation': \"source('lake', '" ~ upstream.identifier ~ "_changes')\", 'slot': 'a_name'}, and see docs/postgres.md"
         ) -%}
     {%- endif -%}
     {%- if options.format == 'declared' and not options.position -%}
         {%- do dbt_backfill.refuse(
-            'its change_feed names no position, and without one it is not known up to where the changes of PostgreSQL have landed',
+            'its change_feed sets no position, so it is not known up to where the changes of PostgreSQL have landed',
             "Set 'position' to the column that has the position of the commit, as a number"
         ) -%}
     {%- endif -%}
@@ -30,7 +30,7 @@
     {%- set kind = dbt_backfill.get_table_format(found, relation) if found and not found.is_view else none -%}
     {%- if kind not in [none, 'delta', 'iceberg'] or found and found.is_view -%}
         {%- do dbt_backfill.refuse(
-            'its change_feed ' ~ relation.render() ~ ' is neither a Delta nor an Iceberg table', 'Give it a table whose rows stay as they were written'
+            'its change_feed ' ~ relation.render() ~ ' is neither a Delta nor an Iceberg table', "Set 'relation' to a Delta or Iceberg table"
         ) -%}
     {%- endif -%}
     {%- set feed = {
@@ -48,15 +48,15 @@
 {% endmacro %}
 
 
-{#- Return the name of a table in PostgreSQL, with its schema: that of the relation, unless `change_feed` has another one. -#}
+{#- Return the name of a table in PostgreSQL, with its schema: from `change_feed` if it sets `table`, otherwise from the relation. -#}
 {% macro get_postgres_name(upstream, change_feed) %}
     {{ return(change_feed.get('table') or upstream.schema.split('.')[1:] | join('.') ~ '.' ~ upstream.identifier) }}
 {% endmacro %}
 
 
 {#-
-    Return what a plan records of the feed, as JSON: its options, so that a change of them shows, and a later reader of the version knows
-    them; and as `seen` what the table and its change table were then, see get_seen_table.
+    Return the record of the feed in a plan, as JSON: its options, by which a later run notices a change of the options and reads the
+    version again; and as `seen` the state of the table and its change table at that time, see get_seen_table.
 -#}
 {% macro describe_postgres_feed(feed, seen) %}
     {%- set noted = {'relation': feed.relation.render()} -%}
@@ -73,7 +73,10 @@
 {% endmacro %}
 
 
-{#- Refuse a feed that does not exist, or in which nothing has landed. `landed`: the position up to which it has; none if it is not known. -#}
+{#-
+    Refuse a feed that does not exist, or in which nothing has landed. `landed`: the position up to which events have landed; none if it is
+    not known.
+-#}
 {% macro check_postgres_change_table(upstream, landed=0) %}
     {%- set feed = upstream.feed -%}
     {%- set name = feed.relation.render() -%}
@@ -82,19 +85,19 @@
         {%- do dbt_backfill.refuse('its change_feed ' ~ name ~ ' does not exist', change) -%}
     {%- elif landed is none -%}
         {%- do dbt_backfill.refuse(
-            'its change_feed ' ~ name ~ ' does not say up to where it has landed: it has no event and no watermark', change
+            'its change_feed ' ~ name ~ ' has neither an event nor a watermark, so it is not known up to where it has landed', change
         ) -%}
     {%- endif -%}
 {% endmacro %}
 
 
 {#-
-    Refuse a change table that lacks a column which its format needs, or which the upstream has. Return the feed; of Debezium's events with
-      'conversions': what the values of a column are converted to, by its name in lower case: a type, or `days` for a date that is written
-        as the number of days since 1970; none of columns that have the type of the upstream's
+    Refuse a change table without a column that its format needs, or that the upstream has. Return the feed; for Debezium's events with
+      'conversions': a dict from a column's name in lower case to the type that its values are converted to, or `days` for a date that is
+        written as the number of days since 1970. A column that has the upstream's type is absent
 
     Arguments:
-      upstream_columns (list): those that are read, {'name', 'type'}, with Spark's types.
+      upstream_columns (list): the columns that are read, {'name', 'type'}, with Spark's types.
 -#}
 {% macro check_feed_table(feed, upstream_columns) %}
     {%- set types, numbers, needs = {}, ['bigint', 'int', 'smallint', 'tinyint'], [] -%}
@@ -121,16 +124,16 @@
 {% endmacro %}
 
 
-{#- Refuse a table that lacks a column of `needs`, pairs of a name and the types that it may have: `struct<` is any struct, [] is any type. -#}
+{#- Refuse a table without a column of `needs`, which are pairs of a name and its allowed types: `struct<` allows any struct, [] any type. -#}
 {% macro _check_feed_needs(feed, types, needs) %}
     {%- for name, wanted in needs -%}
         {%- set type = types.get(name | lower) -%}
         {%- if type is none or wanted and type not in wanted and type.split('<')[0] ~ '<' not in wanted -%}
             {%- do dbt_backfill.refuse(
                 'its change_feed ' ~ feed.relation.render() ~ ' has ' ~ (name ~ ' as ' ~ type if type is not none else 'no ' ~ name)
-                    ~ ', and its format ' ~ feed.format ~ ' needs it'
+                    ~ ', but its format ' ~ feed.format ~ ' needs it'
                     ~ (' as ' ~ wanted | join(' or ') | replace('struct<', 'struct') if wanted else ''),
-                'Give it that column, or say in change_feed which format and columns it has'
+                'Add that column to the change table, or set in change_feed the format and columns that the table has'
             ) -%}
         {%- endif -%}
     {%- endfor -%}
@@ -159,13 +162,13 @@
 {% endmacro %}
 
 
-{#- Return a type of Spark's as a change table has it: texts have no length there. -#}
+{#- Return the type that a column of a Spark type has in a change table, where texts have no length. -#}
 {% macro get_plain_type(type) %}
     {{ return('string' if (type | lower).startswith(('char(', 'varchar(')) else type | lower) }}
 {% endmacro %}
 
 
-{#- Return what a value of the feed's type is converted to; none if it stays as it is. Refuse a type that can be read in two ways. -#}
+{#- Return the type that values of the feed's type are converted to; none if they are not converted. Refuse a type that can be read in two ways. -#}
 {% macro _get_feed_conversion(feed, column, type, converts) %}
     {%- set wanted = dbt_backfill.get_plain_type(column.type) -%}
     {%- set integers = ['tinyint', 'smallint', 'int', 'bigint'] -%}
@@ -181,7 +184,7 @@
     {%- do dbt_backfill.refuse(
         'its change_feed ' ~ feed.relation.render()
             ~ (' has ' ~ column.name ~ ' as ' ~ type if type else ' has no column ' ~ column.name)
-            ~ ', and its upstream ' ~ feed.table ~ ' has it as ' ~ column.type,
+            ~ ', but its upstream ' ~ feed.table ~ ' has it as ' ~ column.type,
         'Give the change table the columns of the upstream, with their names and types'
             ~ ('; docs/postgres.md says which types of Debezium are converted' if converts else '')
     ) -%}

@@ -2,21 +2,22 @@
     Return the events of a feed in one shape, whatever its format: a select of flat rows over the whole change table, with `columns`
     and
       __bf_op         `i` insert, `u` update, `d` delete of a row; `t` the table was truncated; `g` a gap: events before it may be
-                      missing; `w` nothing but how far the feed has come
-      __bf_position   bigint: a barrier reads the events whose position is greater than its version, up to the next
+                      missing; `w` a watermark, which only shows how far the feed has come
+      __bf_position   bigint: a barrier reads the events after the committed version, up to its own version
       __bf_sequence   orders the events of a key within a position
       __bf_xid        the transaction, with its epoch or in 32 bits, see unseen_predicate; null where the feed does not contain it: in
                       marks, and in rows of `declared`
       __bf_unchanged  array<string>: the columns whose value the event does not contain, because it was not changed; null if none
-      __bf_note       of a mark: what it records of the table, see get_landing_note; null where the feed has none, or without `notes`
+      __bf_note       the note of a mark, see get_landing_note; null if the feed records none, or without `notes`
     A delete contains the columns of the key; its other columns may have any value.
 
-    Where the format has a column for `__bf_position` or `__bf_xid`, the select takes it, and `columns`, as they are, so that conditions
-    on them reach the scan.
+    If the format has a column for `__bf_position` or `__bf_xid`, the select returns that column unchanged, and so it returns `columns`.
+    Thus Spark can push conditions on them down to the scan.
 
     Arguments:
-      feed (dict): as postgres_needed_feed makes it; with `notes` where they are read, which the change table then has.
-      columns (list): names.
+      feed (dict): as postgres_needed_feed makes it, and `notes`: whether the change table has the column `_note` and it is read. columns
+      (list):
+      names.
 -#}
 {% macro get_feed_rows_sql(feed, columns) %}
     {{ return(dbt_backfill[feed.format ~ '_feed_rows'](feed, columns)) }}
@@ -36,14 +37,14 @@
 
 {#-
     Return a scalar subquery of JSON, by one pass over the change table: {
-      'landed': as get_feed_landed_sql,
+      'landed': the result of get_feed_landed_sql,
       'floor': the least position that the feed still has; null if it has none,
-      'renewed': the last position from which on its events are those of another history of the database, or of another slot;
-        whoever reads the table after that sees all that was committed before; null if there is none, or it cannot be known,
-      'breaks': the first ten positions greater than `since` at which the table was truncated, or before which events may be missing;
-        null if there is none, or without `since`,
-      'note': of the last mark that has one, see get_landing_note; null if there is none,
-      `notes`: the distinct ones of the marks at positions greater than `since`
+      'renewed': the last position at which the events of another history of the database, or of another slot, begin. A reader that begins
+        after that sees all earlier commits. Null if there is no such position, or it cannot be known,
+      'breaks': the first ten positions after `since` at which the table was truncated, or before which events may be missing; null if there
+        are none, or if `since` is none,
+      'note': the note of the last mark that has one, see get_landing_note; null if there is none,
+      `notes`: the distinct `_note` of the marks after `since`
     }
 
     Arguments:
@@ -70,8 +71,8 @@
 
 {#-
     Return the expressions 'landed' and 'renewed' over the rows, see get_feed_place_sql. With Debezium 'landed' is the latest commit that an
-    event contains. It is null during the first transaction after a snapshot, whose commit only the events of the next one contain. A
-    mark `g` lands after all transactions that ran before it have ended, see begin_change_tables, and docs/postgres.md for such rows.
+    event contains. During the first transaction after a snapshot it is null: only the events of the next transaction contain this commit. A
+    mark `g` lands after all transactions that ran before it have ended, see begin_change_tables. docs/postgres.md describes such rows.
 -#}
 {% macro get_feed_places(feed) %}
     {{ return({'landed': "nullif(max(__bf_position) filter (where __bf_op <> 'g') - 1, 0)", 'renewed': 'cast(null as bigint)'}
@@ -118,16 +119,16 @@
 
 
 {#-
-    Return Debezium's events from a table that has them with their envelope: `op`, `before`, `after` and `source` as it writes them.
+    Return Debezium's events from a table that stores them with Debezium's envelope: `op`, `before`, `after` and `source`.
 
     An event does not contain the commit of its own transaction. Its `source.sequence` contains the commit of the previous transaction, so
-    the position of an event is the one after that. The feed is complete up to the latest commit that some event contains. Within a
+    the position of an event is that commit plus one. The feed is complete up to the latest commit that some event contains. Within a
     position `source.lsn` orders the events of a key, because a transaction waits for the lock of the previous one. Rows without an
-    operation are tombstones and heartbeats, and rows of other tables only show how far the feed has come. An expression that may fail
-    checks its own condition, because Spark evaluates conditions in any order.
+    operation are tombstones and heartbeats, and rows of other tables only show how far the feed has come. Spark evaluates conditions in any
+    order, so an expression that may fail checks its own condition.
 
-    A row that a snapshot read (`r`) is no change. Where Debezium takes a snapshot, changes before it may be missing, unless the snapshot
-    runs beside the stream.
+    A row that was read by a snapshot (`r`) is not a change. Changes before a snapshot may be missing, unless it is an incremental snapshot,
+    which runs beside the stream.
 
     Debezium writes a mark instead of a value that is stored apart (TOAST) and was not changed: a text, its bytes, or an array of either.
 -#}
@@ -175,7 +176,7 @@
 {%- endmacro %}
 
 
-{#- Return a value in the type of the upstream's column. What cannot be converted fails: null would be another value. -#}
+{#- Return a value in the type of the upstream's column. A value that cannot be converted raises an error, because null would be another value. -#}
 {% macro _debezium_value(name, untold, conversion) %}
     {%- set type, read = 'date' if conversion == 'days' else conversion, 'try_cast(' ~ name ~ ' as ' ~ dbt_backfill.type_sql(conversion) ~ ')' -%}
     {%- set converted = {

@@ -9,26 +9,28 @@
 
 
 {#-
-    Return what exists now of a table in a live PostgreSQL. The table has no versions, so its change table, in which its events land, gives
-    them: a version is the position of a commit in the WAL up to which all events have landed, as text. A range is read from the live
-    table once, while its barrier is planned, and kept, see stage.sql. {
+    Return the current state of a table in a live PostgreSQL. The table has no versions, so the versions come from its change table, in
+    which its events land: a version is the position of a commit in the WAL, as text, up to which all events have landed. A range is read
+    from the live table once, while its barrier is planned, and its rows are kept, see stage.sql. {
       'relation', 'followed': its change table, see postgres_needed_feed,
-      'version': up to where the feed has landed; the committed one, if only watermarks have landed since and the feed reaches back to it,
+      'version': up to where the feed has landed; but the committed version, if only watermarks have landed since and the feed reaches back
+        to it,
       'landed': up to where the feed has landed in any case,
-      'committed_at': none; only the feed knows it, and not for each position,
-      'id': the database cluster and the table in it,
+      'committed_at': none, because only the feed knows it, and only for some positions,
+      'id': the ids of the database cluster, the database and the table,
       'definition': see describe_postgres_feed,
       'floor': the least position that the feed still has,
       'renewed': see get_feed_place_sql,
-      'unmarked': whether it is another table than it was, and the feed has events without the transaction and no mark of the new table,
-      'breaks': the positions since then at which the feed has a mark that is no event of a row, [] if there are none,
-      `untold`: the columns that the query reads and whose value an event since then does not contain, because it is large and was not
-        changed, or because wal2json wrote null for it,
+      'unmarked': whether the table was replaced by another one of its name, but the feed has no mark of that, and its events do not contain
+        their transactions,
+      'breaks': the positions after `since` at which the table was emptied or events may be missing; [] if there are none,
+      `untold`: the columns that the query reads, but whose value is missing in an event after `since`: because the value is large and was
+        not changed, or because wal2json wrote null instead of it,
       'facts': see get_followed_facts,
       'zone': the time zone of the session,
-      'read': the columns that the query reads, [] where the query is not known,
-      `notes`: what the marks since then recorded of the table, see get_landing_note,
-      'columns': the names of the table's columns, without those that its feed need not contain, see is_postgres_read_type
+      'read': the columns that the query reads; [] if the query is not known,
+      `notes`: the distinct `_note` of the marks after `since`, see get_landing_note,
+      'columns': the names of the table's columns, without columns that the feed does not contain, see is_postgres_read_type
     }
 
     Arguments:
@@ -61,7 +63,7 @@
     {%- set names = dbt_backfill._get_read_names(feed, facts.columns | map(attribute='name') | list) if feed.get('query') else [] -%}
     {%- set place, news = read.place, read.get('news') or {'any': true, 'untold': []} -%}
     {%- do dbt_backfill.check_postgres_change_table(upstream, place.landed) -%}
-    {#- A column that the table has got since is in its feed once something has landed after that. -#}
+    {#- A column that was added to the table is in the feed only after the next landing. -#}
     {%- set columns = [] -%}
     {%- for column in facts.columns
             if dbt_backfill.is_postgres_read_type(column) and (feed.format == 'debezium' or column.name | lower in landed) -%}
@@ -92,22 +94,22 @@
 {% endmacro %}
 
 
-{#- Return the columns to search for marks: a mark in a column of Debezium's event says that the event does not contain its value. -#}
+{#- Return the columns to search for Debezium's marks: a mark in a column says that the event does not contain the column's value. -#}
 {% macro _get_marked_columns(upstream) %}
     {%- if upstream.feed.format != 'debezium' -%} {{ return([]) }} {%- endif -%}
     {{ return(dbt_backfill._get_read_names(upstream.feed, dbt_backfill.get_table_columns(upstream.relation) | map(attribute='name') | list)) }}
 {% endmacro %}
 
 
-{#- Return those of the columns that the query reads; all of them where the query is not known. -#}
+{#- Return the names that the query reads; all names if the query is not known. -#}
 {% macro _get_read_names(feed, names) %}
     {{ return(dbt_backfill.get_named_columns(feed.query, names) if feed.get('query') else names) }}
 {% endmacro %}
 
 
 {#-
-    Return the result of get_postgres_facts_query, with what only the feed knows: for all columns whether they are finite, its 'format', and as
-    'plugin' the output plugin that its events come from; none if it is not known.
+    Return the result of get_postgres_facts_query, completed from the feed: 'finite' of all columns if the user states it, 'format', and
+    'plugin', the output plugin that the events come from; none if it is not known.
 -#}
 {% macro get_followed_facts(feed, facts) %}
     {%- set columns = [] -%}
@@ -117,16 +119,16 @@
 
 
 {#-
-    Refuse a feed in which events of another table with the same name cannot be distinguished from events that a reader has not seen: one
-    whose events have no transaction. The facts are checked once it is known which columns are read, see postgres_check_staged and
-    check_followed.
+    Refuse a feed whose events do not contain their transactions, if the table was replaced by another one of the same name: events of the
+    previous table could not be distinguished from events that a reader has not seen. The facts are checked later, when it is known which
+    columns are read, see postgres_check_staged and postgres_check_followed.
 -#}
 {% macro postgres_check_feed(observed) %}
     {%- if observed.unmarked -%}
         {%- do dbt_backfill.refuse(
             'its upstream is another table than at its last barrier, and its change_feed ' ~ observed.followed.relation.render()
-                ~ ' reports neither that nor the transaction of an event',
-            "Append a row to it with the operation 'g' and the position from which its events are of the new table, or name xid in change_feed"
+                ~ ' shows neither that nor the transactions of its events',
+            "Append a row to the change table with the operation 'g' and the first position of the new table's events, or set xid in change_feed"
         ) -%}
     {%- endif -%}
 {% endmacro %}
@@ -152,10 +154,10 @@
     {%- set unlike = dbt_backfill.find_unlike_table(before.get('seen') or {}, now.seen, observed.facts)
         or dbt_backfill.find_untold(observed.notes, committed.get('key'), observed) -%}
     {%- if unlike -%} {{ return(dbt_backfill.new_gap(unlike)) }} {%- endif -%}
-    {#- Numbers of a precision that can be read are not large. -#}
+    {#- The value of a number column is never missing because it is large: numbers that can be read are small. -#}
     {%- for column in observed.facts.columns if column.name in observed.untold and column.type in ['float4', 'float8', 'numeric'] -%}
         {{ return(dbt_backfill.new_gap(
-            'an event of the upstream has null where the column ' ~ column.name ~ ' has, or had, a NaN, an infinity or nothing'
+            'an event of the upstream has a null in the column ' ~ column.name ~ ', which may be a NaN, an infinity or a real null'
         )) }}
     {%- endfor -%}
     {{ return(dbt_backfill.new_gap('events of the upstream do not contain large values that did not change; with REPLICA IDENTITY FULL they do')
@@ -168,7 +170,7 @@
 {% endmacro %}
 
 
-{#- What a barrier reads of it was staged with its plan. -#}
+{#- A plan's rows were staged, so no version of the table itself has to be readable. -#}
 {% macro postgres_upstream_readable(observed, source) %}
     {{ return(dbt_backfill.postgres_continues_upstream(observed, source)) }}
 {% endmacro %}
@@ -180,16 +182,15 @@
 
 
 {#-
-    Return a select of the result of a query in PostgreSQL's SQL, through Spark's JDBC catalog, with nothing to install in the database:
-    Spark takes the columns from a relation that has some of type text, and the query from the option `dbtable`. The query is sent
-    once, when the select is executed, also as a scalar subquery. Spark evaluates conditions on the result itself: otherwise, in ANSI
-    mode, it would send a cast to the database in its own SQL (`as long`).
+    Return a select of the result of a query in PostgreSQL's SQL. It goes through Spark's JDBC catalog, and nothing has to be installed in
+    the database: Spark takes the columns from an existing relation with columns of type text, and the query from the option `dbtable`. The
+    query is sent once, when the select is executed, even if the select is a scalar subquery. Spark evaluates conditions on the result
+    itself: otherwise, in ANSI mode, Spark would send a cast in its own SQL (`as long`) to the database.
 
     Arguments:
       catalog (string): the name of the JDBC catalog.
-      query (string): names what it returns value_1, value_2 and so on, all of them text.
-      columns (integer): how many that are, eight at most.
-      first (string): a statement that the connection executes before, none without one.
+      query (string): its columns are named value_1, value_2 and so on, all of type text. columns (integer): the number of these columns, at
+      most eight. first (string): a statement that the connection executes before the query; none if there is none.
 -#}
 {% macro get_postgres_query_sql(catalog, query, columns=1, first=none) -%}
     {%- set carriers = ['name', 'setting', 'unit', 'category', 'short_desc', 'extra_desc', 'min_val', 'max_val'][:columns] -%}

@@ -1,10 +1,10 @@
-{#- Return the live table, which has other rows each time: only what is staged with a plan is read more than once. -#}
+{#- Return the live table. It may have other rows at each read, so only staged rows are read more than once. -#}
 {% macro postgres_upstream_read(upstream, version) %}
     {{ return(upstream.relation.render()) }}
 {% endmacro %}
 
 
-{#- Return the estimate of the database. -#}
+{#- Return a scalar subquery of the database's own estimate. -#}
 {% macro postgres_row_count_sql(upstream, version) %}
     {%- set query = 'select greatest(reltuples, 0)::bigint::text as value_1 from pg_class where oid in ('
         ~ dbt_backfill.get_postgres_oids_query(upstream.feed.table) ~ ')' -%}
@@ -33,11 +33,11 @@
 
 
 {#-
-    Return the range source of a plan whose rows were staged, see get_source_read: the rows that were read from the live table, overlaid, per
-    key, by the last event up to the version of the plan. The last event of a key contains its row. A key without an event has not
-    changed since the feed began, so its row is right whenever it was read. Only events whose transaction the reader could not see are
-    needed for that, which are few. If another run has created the table again, reading it is an error: otherwise a table without the
-    rows would look like a range without rows.
+    Return the range source of a plan whose rows were staged, see get_source_read: the rows that were read from the live table, replaced for
+    each key by the key's last event up to the version of the plan. The last event of a key contains its row. A key without an event has not
+    changed since the feed began, so its row is right whenever it was read. The overlay needs only the few events whose transaction the
+    reader could not see. If another run has created the table of staged ranges again, reading it raises an error: otherwise a table without
+    the staged rows would look like a range without rows.
 -#}
 {% macro postgres_staged_source(upstream, version, stage, keys) %}
     {%- set noted = fromjson(stage.definition) -%}
@@ -64,18 +64,21 @@
 {% endmacro %}
 
 
-{#- Return the `__bf_stage` of the one row that marks a stage as complete, even if the stage has no other rows; of '' its prefix. -#}
+{#-
+    Return the `__bf_stage` of the one row that marks a stage as complete, even if the stage has no other rows. For the id '' this is the
+    common prefix.
+-#}
 {% macro get_stage_mark(id) %}
     {{ return('all of ' ~ id) }}
 {% endmacro %}
 
 
 {#-
-    Return a select of the last event per key up to a version, of those whose transaction the reader of a stage does not see.
+    Return a select of the last event per key up to a version, among the events whose transaction the reader of a stage does not see.
 
-    Only a feed of declared columns has events that do not contain their transaction. Where any transaction was running, such an event may
-    be anywhere in the feed, but not before the table was emptied, because that waits for all who wrote to it. Events before a gap say
-    nothing of the rows after it.
+    Only a feed of the format `declared` has events that do not contain their transaction. If any transaction was running while the rows
+    were read, such an event may be anywhere in the feed after the last TRUNCATE or gap: a TRUNCATE waits for all transactions that wrote to
+    the table, and events before a gap do not describe the rows after it.
 -#}
 {% macro _get_overlay_sql(feed, version, noted, keys) -%}
     {%- set columns = dbt_backfill.identifiers(noted.columns) -%}
@@ -109,19 +112,20 @@
 
 
 {#-
-    Return a predicate over `__bf_xid` that is true if the reader of a stage does not see the transaction of an event; null where the event
-    does not contain its transaction. The id starts again after 2^32 transactions, unless land_changes has written it, with its epoch. Of
-    two such ids the later one is less than 2^31 ahead.
+    Return a predicate over `__bf_xid` that is true if the reader of a stage does not see the transaction of an event; null if the event
+    does not contain its transaction. The ids start again after 2^32 transactions, but land_changes writes each id with its epoch. Without
+    an epoch, the later one of two ids is less than 2^31 ahead.
 
-    A commit is in the feed a moment before anybody sees it, and long before if it waits for a standby. So an id that existed, and whose
-    transaction was running, when the rows were read counts at any position. A later id belongs to a transaction that began after the
-    feed had landed up to `since`: the same id at or below `since` is one of long ago. No id counts that belongs to another history of
-    the database, which used the same ids. The predicate has ranges of literals, so that Spark skips files by them.
+    A commit is in the feed a moment before other transactions see it, and long before if it waits for a standby. So the id of a transaction
+    that was running when the rows were read counts at any position. A later id belongs to a transaction that began after the feed had
+    landed up to `since`: the same id at or below `since` is from long ago, and does not count. Events before `renewed` do not count,
+    because they belong to another history of the database, which used the same ids. The predicate consists of ranges of literals, by which
+    Spark skips files.
 
     Arguments:
       `noted` (dict): {
-        'snapshot': `xmin:xmax:xip,…:next`, and more, see postgres_stage_script,
-        'since': up to where the feed had landed before that,
+        'snapshot': `xmin:xmax:xip,…:next`, and the time of the last recovery, see postgres_stage_script,
+        'since': the position up to which the feed had landed before the rows were read,
         'renewed': see get_feed_place_sql
       }
 -#}
@@ -132,14 +136,17 @@
     {%- set given = [dbt_backfill._get_xid_range(parts[1] | int, parts[3] | int - parts[1] | int, turn)] if parts[3] | int > parts[1] | int else [] -%}
     {%- set given = given + (['__bf_xid in (' ~ running | join(', ') ~ ')'] if running else []) -%}
     {%- set renewed = ' and __bf_position >= ' ~ noted.renewed if noted.get('renewed') is not none else '' -%}
-    {#- Debezium's events of the first transaction after a snapshot have the position 1, but each has its own position in the WAL. -#}
+    {#- Debezium's events of the first transaction after a snapshot all have the position 1, but their positions in the WAL differ. -#}
     {%- set written = '__bf_sequence' if feed.format == 'debezium' else '__bf_position' -%}
     {%- set later = written ~ ' > ' ~ noted.since ~ ' and ' ~ dbt_backfill._get_xid_range(parts[1] | int, half, turn) -%}
     {{ return('(' ~ later ~ (' or (' ~ given | join(' or ') ~ ')' ~ renewed if given else '') ~ ')') }}
 {% endmacro %}
 
 
-{#- Return a predicate of `count` ids from `first` on, which has its epoch. Ids start again at 0 after `turn` of them; never if it is none. -#}
+{#-
+    Return a predicate for `count` ids from `first` on; `first` includes its epoch. Ids start again at 0 after `turn` ids; never if `turn`
+    is none.
+-#}
 {% macro _get_xid_range(first, count, turn) %}
     {%- set low = first % turn if turn else first -%}
     {{ return('__bf_xid between ' ~ low ~ ' and ' ~ (low + count - 1) if not turn or low + count <= turn
@@ -147,15 +154,15 @@
 {% endmacro %}
 
 
-{#- Return an expression of the next transaction id of PostgreSQL, with its epoch. -#}
+{#- Return an expression for the next transaction id of PostgreSQL, with its epoch. -#}
 {% macro get_postgres_next_id() -%}
     (pg_snapshot_xmax(pg_current_snapshot())::text::bigint + age(pg_snapshot_xmax(pg_current_snapshot())::xid))
 {%- endmacro %}
 
 
 {#-
-    Return an expression of a text that changes when the server, or one of its processes, crashes and recovers: PostgreSQL then resets its
-    statistics. A restart without a crash keeps them. The text also changes if somebody resets them.
+    Return an expression for a text that changes if the server, or one of its processes, crashes and recovers: PostgreSQL then resets its
+    statistics. A restart without a crash keeps the statistics. The text also changes if somebody resets the statistics.
 -#}
 {% macro get_postgres_recovered() -%}
     coalesce((select (extract(epoch from stats_reset) * 1000000)::bigint::text from pg_stat_bgwriter), '')
@@ -163,8 +170,9 @@
 
 
 {#-
-    Refuse a query that compares a `char(n)`: Spark pads what it is compared with, in the table and not in its events. A query may pass such
-    a column on, or hand it to a function that gives a text or a number, such as rtrim, which gives the same in both.
+    Refuse a query that compares a `char(n)` column: Spark pads the other side of the comparison when it reads the table, but not when it
+    reads the events. A query may return such a column, or pass it to a function that returns a text or a number, such as rtrim. The result
+    is the same for the table and the events.
 
     Spark's analyzed plan has a projection over the table that pads its columns to their length.
 -#}
@@ -172,7 +180,7 @@
     {%- set name = dbt_backfill.find_compared_char(explained) -%}
     {%- if name is not none -%}
         {%- do dbt_backfill.refuse(
-            'its query compares ' ~ name ~ ', which is a char(n) in PostgreSQL, and Spark pads a text with blanks for that in the table and not in its events',
+            'its query compares ' ~ name ~ ', which is a char(n) in PostgreSQL: Spark pads the compared text for rows of the table, not for events',
             'Compare rtrim(' ~ name ~ ') with the text without blanks at its end'
         ) -%}
     {%- endif -%}
@@ -180,8 +188,9 @@
 
 
 {#-
-    Return the name of such a column that a query does more with than pass it on, or hand it to a function that gives a text or a number;
-    none if there is none. Spark's plan pads the columns to their length, as it reads them or where they are used.
+    Return the name of a `char(n)` column that a query compares: it neither only returns the column, nor only passes it to a function that
+    returns a text or a number; none if there is no such column. Spark's plan pads the columns to their length where it reads them or where
+    it uses them.
 -#}
 {% macro find_compared_char(explained) %}
     {%- set padded = 'static_invoke\\(CharVarcharCodegenUtils[.]readSidePadding\\((([^#()]+)#(\\d+)), \\d+\\)\\)' -%}
@@ -189,7 +198,7 @@
     {%- for column, name, id in modules.re.findall(padded, plan) -%} {%- do chars.update({id: name}) -%} {%- do passed.update({column: true}) -%} {%- endfor -%}
     {%- if not chars -%} {{ return(none) }} {%- endif -%}
     {%- set plan = modules.re.sub(padded, '\\1', plan) -%}
-    {#- What reads a projection is above it. -#}
+    {#- In the plan, the readers of a projection are above it. -#}
     {%- for id, name, new_id in modules.re.findall('#(\\d+) AS ([^#]+)#(\\d+)', plan) | reverse -%}
         {%- if id in chars -%} {%- do chars.update({new_id: name}) -%} {%- do passed.update({name ~ '#' ~ new_id: true}) -%} {%- endif -%}
     {%- endfor -%}

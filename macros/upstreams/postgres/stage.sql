@@ -1,4 +1,4 @@
-{#- Return the answer of bounds_sql, see the contract. The database does the sort, offset and limit, by its index. -#}
+{#- Return the answer to the question bounds_sql of the contract. The database does the sort, offset and limit, with its index. -#}
 {% macro postgres_bounds_sql(upstream, keys, window, counts) -%}
     {%- set order = [] -%}
     {%- for column in dbt_backfill.upstream_columns(keys) -%}
@@ -23,12 +23,12 @@
 
 {#-
     Return a script that reads a range from the live table, once, into the table of staged ranges, and returns {
-      'stage': the id of this execution: a script that is sent twice stages the rows under two ids,
-      'snapshot': the transactions of PostgreSQL that a later reader sees at least: pg_current_snapshot(), the next id to be used, and
-        when the server last recovered from a crash. The xmax of the snapshot is the id after the last that has ended. The ids from it up
-        to the next one are running and not listed,
-      'reached': the position of the WAL after the range was read: what the rows may show was committed up to there,
-      'rows': how many were staged under this id,
+      'stage': the id of this execution; if the script is sent twice, each execution stages the rows under its own id,
+      'snapshot': the PostgreSQL transactions that any later reader sees: pg_current_snapshot(), the next id to be used, and when the server
+        last recovered from a crash. The xmax of the snapshot is the id after the last ended transaction. The transactions from xmax up to
+        the next id are running, but the snapshot does not list them,
+      'reached': the position of the WAL after the range was read: the rows show only commits up to this position,
+      'rows': how many rows were staged under this id,
       `stands`: whether no other execution has replaced them since,
       'landed': up to where the feed has landed
     }
@@ -37,7 +37,7 @@
       scan (string): a select of the rows.
       staged (dict): {'relation', 'columns': of {'name', 'type'}, 'clauses': of its CREATE TABLE, `anew`: whether to drop it before}.
 
-    Spark would resolve the name of a variable to a column of that name, so the variables have names that no column has.
+    If a column had the name of a variable, Spark would resolve the name to the column. So the variables have names that no column has.
 -#}
 {% macro postgres_stage_script(upstream, scan, staged) -%}
     {%- set catalog, table = dbt_backfill.get_catalog(upstream.relation), staged.relation.render() -%}
@@ -81,10 +81,11 @@
 {#-
     Return a script that waits until the feed has landed up to the position `reached`, for at most `seconds`, and returns {
       'landed': up to where the feed has landed,
-      'broken': whether the feed has something since the rows were read that an overlay cannot show: the table was emptied, events may be
+      'broken': whether the feed has an entry since the rows were read that an overlay cannot show: the table was emptied, events may be
         missing, or an event does not contain a value,
-      `notes`: the distinct ones of the marks since the rows were read, see get_landing_note,
-      'recovered': whether the server has crashed since before that. The rows may show what it had committed and not flushed, and has lost,
+      `notes`: the distinct `_note` of the marks since the rows were read, see get_landing_note,
+      'recovered': whether the server has crashed since shortly before the rows were read. If so, the rows may show commits that were not
+        flushed and are lost,
       `stands`: whether the rows that were staged still exist,
       'altered': a column of the rows with a value that the reader has altered, see get_altered_column_sql; null if there is none
     }
@@ -92,7 +93,7 @@
 
     Arguments:
       `noted` (dict): {'snapshot', 'reached', 'columns', 'since', 'renewed'}, see unseen_predicate.
-      stage (dict): as a source of the plan.
+      stage (dict): the source of the plan that has the role `stage`.
 -#}
 {% macro postgres_wait_script(upstream, observed, noted, stage, seconds) -%}
     {%- set catalog, names = dbt_backfill.get_catalog(upstream.relation), noted.columns | map(attribute='name') | list -%}
@@ -133,8 +134,8 @@
 {% macro refuse_other_database(change_table, position, landed, name) %}
     {%- do dbt_backfill.refuse(
         'the WAL of its database is at ' ~ position ~ ', and its change_feed ' ~ change_table.render() ~ ' has landed up to ' ~ landed
-            ~ ', so it is another database, or one that was put back',
-        'Drop ' ~ change_table.render() ~ ': it is landed again, and what reads it is re-anchored', mv=name
+            ~ ', so this is another database, or it was restored',
+        'Drop ' ~ change_table.render() ~ ': it is landed again, and its readers re-anchor', mv=name
     ) -%}
 {% endmacro %}
 
@@ -149,16 +150,15 @@
 
 
 {#-
-    Return what a plan records of the table and of its change table, so that a later run finds a change of them that no event reports: {
-      'begun': of the change table, see get_landing_note; none if it has no such mark,
-      'file': of the table, see get_postgres_facts_query,
-      'columns': of those that the query reads, by name, a list of what their values depend on: 'number', 'type_id', 'typmod' and
-        'written' of get_postgres_facts_query, and of an enum how many labels it has, and their digest
+    Return the record of the table and its change table in a plan. By it a later run finds changes of these tables that no event reports: {
+      'begun': the id of the change table, see get_landing_note; none if the change table has no mark with an id,
+      'file': the file of the table, see get_postgres_facts_query,
+      'columns': for each column that the query reads, by name, a list of the facts that its values depend on: 'number', 'type_id', 'typmod'
+        and 'written' of get_postgres_facts_query, and for an enum the number of its labels and their digest
     }
 
     Arguments:
-      note (text or none): of the last mark of the feed.
-      since (dict or none): the source of the committed plan.
+      note (text or none): the note of the last mark in the feed. since (dict or none): the source of the committed plan.
 -#}
 {% macro get_seen_table(facts, names, note, since) %}
     {%- set before = fromjson((since or {}).get('definition') or '{}').get('seen') or {} -%}
@@ -167,25 +167,25 @@
         {%- set seen = [column.number, column.type_id, column.typmod, column.written] -%}
         {%- do columns.update({column.name: seen + ([column.labels | length, local_md5(tojson(column.labels))[:12]] if column.labels else [])}) -%}
     {%- endfor -%}
-    {#- Whoever removes old events may also remove the marks. -#}
+    {#- If old events are deleted, their marks may be deleted with them. Then the recorded id is kept. -#}
     {{ return({'begun': fromjson(note).begun if note else before.get('begun'), 'file': facts.get('file'), 'columns': columns}) }}
 {% endmacro %}
 
 
 {#-
-    Return why the table, or its change table, is not what it was, as the end of a sentence; none if both show no difference. A command that
-    only alters what the catalog says of a column keeps its values; a command that rewrites the table may not.
+    Return how the table or its change table differs from the record, as the end of a sentence; none if they do not differ. A command that
+    only alters the catalog entry of a column keeps the column's values. A command that also rewrites the table may change them.
 
     Arguments:
-      before, now (dict): as get_seen_table made them; {} if the plan has recorded none.
-      facts (dict): of now.
+      before, now (dict): results of get_seen_table; `before` is {} if the plan has recorded none. facts (dict): the current facts of the
+      table.
 -#}
 {% macro find_unlike_table(before, now, facts) %}
     {%- if before.get('begun') and now.get('begun') and before.begun != now.begun -%} {{ return('its change table was created again') }} {%- endif -%}
     {%- for name, was in (before.get('columns') or {}).items() if name in now.columns -%}
         {%- set seen = now.columns[name] -%}
         {%- set labels = (facts.columns | selectattr('name', 'equalto', name) | map(attribute='labels') | first) or [] -%}
-        {#- A label that was added at the end of an enum changes none of the others. -#}
+        {#- A label that was added at the end of an enum does not change the other labels. -#}
         {%- set renamed = was[4:] and local_md5(tojson(labels[:was[4]]))[:12] != was[5] -%}
         {%- if was[:3] != seen[:3] or renamed or was[3] != seen[3] and before.file != now.file -%}
             {{ return('the column ' ~ name ~ ' of the upstream was altered, and no event reports what that did to its values') }}
@@ -196,10 +196,10 @@
 
 
 {#-
-    Return what a landing records with each of its marks, as JSON: {
-      'begun': an id of the change table; another one if the change table is created again,
+    Return the note that a landing writes into each of its marks, as JSON: {
+      'begun': an id of the change table, which changes if the change table is created again,
       'keys': the keys that its events contain, see get_postgres_told_keys,
-      'doubtful': the columns whose NaN or infinity it may have written as null
+      'doubtful': the columns in which wal2json may write a NaN or an infinity as null
     }
 
     Arguments:
@@ -215,7 +215,8 @@
 
 
 {#-
-    Return what events may lack, by what was recorded when they were landed, as the end of a sentence; none if they lack nothing.
+    Return what the events may lack, judging by what was recorded when they were landed, as the end of a sentence; none if they lack
+    nothing.
 
     Arguments:
       `notes` (list of text): see get_landing_note.
@@ -238,13 +239,13 @@
 
 {#-
     Return an expression over a row of Spark's JDBC reader: the name of the first column whose value the reader may have altered without an
-    error; null if there is none. The reader makes the last day of the year 9999 of an infinity, so that day is doubtful unless a check
-    excludes infinity. It converts the ten days that Java's calendar lacks to other days. It reads years before the year 1 otherwise than
-    the WAL writes them. In a time zone other than UTC it alters times before 1900.
+    error; null if there is none. The reader turns an infinity into the last day of the year 9999, so that day is doubtful unless a check
+    excludes infinity. It converts the ten days that are missing in Java's calendar to other days. It reads years before the year 1
+    otherwise than the WAL writes them. In a time zone other than UTC it alters times before 1900.
 
     Arguments:
-      columns (list of {'name', 'type'}): those that were read, with Spark's types.
-      facts (dict): of get_postgres_facts_query.
+      columns (list of {'name', 'type'}): the columns that were read, with Spark's types. facts (dict): the result of
+      get_postgres_facts_query.
 -#}
 {% macro get_altered_column_sql(columns, facts) -%}
     {%- set cases = [] -%}

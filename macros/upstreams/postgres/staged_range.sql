@@ -1,22 +1,23 @@
 {#-
-    Stage the rows of a plan: a live database has no version that can be read again. So the rows that the plan reads are read once and kept in
-    `<mv>__staged`. The plan gets the version at which they are exact with the feed's events laid over them.
+    Stage the rows of a plan: a live database has no version that can be read again. So the rows of the plan are read once and kept in
+    `<mv>__staged`. The plan gets the version at which these rows, overlaid by the feed's events, are exact.
 
     The order of the steps is fixed: read which transactions of the database the reader sees; read the rows; read the position of the WAL,
-    up to which the rows may show commits; wait until the feed has landed up to there. In another order rows would be lost, or would be
-    newer than the version.
+    up to which the rows may show commits; wait until the feed has landed up to there. In another order rows could be lost, or newer than
+    the version.
 
     Returns {
-      'plan': for that version, with what was staged as a source of the role `stage`; as it was if nothing has to be staged,
-      'unclear': why the rows of the version cannot be known, as the end of a sentence; none as a rule,
-      'waits': what the feed has not landed yet, as the end of a sentence; then the next run goes on from what was staged,
-      'seen': what was observed of the upstream. If 'unclear' is set, it is observed again, so that a range that is read again is read
-        after all events that the feed has
+      'plan': the plan for that version, with the staged rows as a source of the role `stage`; unchanged if nothing has to be staged,
+      'unclear': why the rows of the version cannot be known, as the end of a sentence; usually none,
+      'waits': what has not landed in the feed yet, as the end of a sentence; none if nothing is missing. Then the next run uses the staged
+        rows,
+      'seen': the observed state of the upstream. If 'unclear' is set, the upstream was observed again: a range must be read again after all
+        events that the feed has
     }
 
     Arguments:
-      again (boolean): whether to ignore the rows that were kept before, in this run or another: because they were unclear or are gone,
-        because the database may have lost them, or because one has a value that cannot be read, which may have been corrected since.
+      again (boolean): whether to ignore rows that this or another run has kept: because they were unclear or are gone, because the database
+        may have lost their commits, or because one has a value that cannot be read and may have been corrected since.
 -#}
 {% macro postgres_stage_range(backfill, state, observed, plan, again=false) %}
     {%- if dbt_backfill.get_checked_scan(backfill, state, plan) is none -%}
@@ -48,7 +49,7 @@
         {%- set waits = '{:,}'.format(behind) ~ ' bytes of the WAL have not landed in ' ~ backfill.upstream.feed.relation.render() -%}
         {{ return({'plan': plan, 'unclear': none, 'waits': waits, 'seen': observed}) }}
     {%- endif -%}
-    {%- set unclear = 'the feed had something that is no event of a row while its range was read' if waited.broken
+    {%- set unclear = 'while its range was read, the feed got an entry that cannot be applied to single rows' if waited.broken
         else dbt_backfill.find_untold(waited.get('notes') or [], plan.key | map(attribute='upstream') | list, observed) -%}
     {%- set seen = observed -%}
     {%- if unclear -%}
@@ -71,19 +72,19 @@
 
 
 {#-
-    Read the rows of a plan, and keep them. Return what postgres_stage_script returns, and {
-      'version': of the table that keeps them, at which they stay whatever is staged later,
-      'columns': those that were read,
-      'since': up to where the feed had landed before,
+    Read the rows of a plan, and keep them. Return the result of postgres_stage_script, and {
+      'version': the version of the table that keeps the rows; at this version they stay, whatever is staged later,
+      'columns': the columns that were read,
+      'since': up to where the feed had landed before the rows were read,
       'renewed': see postgres_read_upstream,
-      'window': what the plan has of its range,
+      'window': the fields of the plan that describe its range,
       'plan': the part of the plan that must be the same in a later plan that uses the rows
     }
 -#}
 {% macro run_stage(backfill, state, observed, plan, columns) %}
     {%- set existing, kept, format = dbt_backfill.load_table(backfill.staged), [], backfill.options.file_format -%}
     {%- for column in columns -%} {%- do kept.append(dict(column, type=dbt_backfill.get_kept_type(column.type, format))) -%} {%- endfor -%}
-    {#- It is read as a whole, a few times: no file of it is ever skipped by its statistics. -#}
+    {#- The table needs no statistics: it is read only a few times, and as a whole, so no file is skipped. -#}
     {%- set staged = {
         'relation': backfill.staged,
         'columns': kept,
@@ -118,9 +119,8 @@
 
 
 {#-
-    Return the rows of a scan by as many selects as `backfill_partitions`, each of a part of the keys with about as many rows as the others.
-    Spark executes them side by side, each with a connection of its own. Rows that come or go meanwhile only make parts larger or
-    smaller.
+    Return a scan that is split into `backfill_partitions` selects, each for a part of the keys with about the same number of rows. Spark
+    executes the selects side by side, each with its own connection. Rows that come or go meanwhile only make parts larger or smaller.
 -#}
 {% macro _get_partitioned_scan(backfill, state, plan, scan) %}
     {%- set count = backfill.options.get('backfill_partitions') or 1 -%}
@@ -159,8 +159,8 @@
 
 
 {#-
-    Return what a previous run has staged for a plan like this one, and did not use because the feed was late; none if there is nothing.
-    Refuse a table that another writer created, because staging rows would empty it.
+    Return the rows that a previous run has staged for the same plan, but did not use because the feed was late; none if there are none.
+    Refuse a table that another writer created, because staging would empty that table.
 -#}
 {% macro _find_staged(backfill, plan) %}
     {%- set existing = dbt_backfill.load_table(backfill.staged) -%}
@@ -168,22 +168,22 @@
     {%- set properties = dbt_backfill.read_listed_properties(existing, backfill.staged) -%}
     {%- if 'dbt_backfill.format' not in properties -%}
         {%- do dbt_backfill.refuse(
-            backfill.staged.render() ~ ' exists, and has no staged rows of this package', 'Rename it, or give the model another alias',
+            backfill.staged.render() ~ ' exists, but has no staged rows of this package', 'Rename it, or give the model another alias',
             mv=backfill.get('name')
         ) -%}
     {%- endif -%}
     {%- set noted = properties.get('dbt_backfill.staged') -%}
-    {#- Spark does not show a property in which it sees a secret, such as by the name of a column. -#}
+    {#- Spark hides a property if it looks like a secret, for example because of a column's name in it. -#}
     {%- if not (noted or '').startswith('{') -%} {{ return(none) }} {%- endif -%}
     {%- set noted = fromjson(noted) -%}
     {%- if noted.plan != dbt_backfill._get_plan_of_stage(plan) -%} {{ return(none) }} {%- endif -%}
-    {%- do log(dbt_backfill.get_name_of(backfill) ~ ' goes on with the ' ~ '{:,}'.format(noted.rows) ~ ' rows that were read for its barrier '
-        ~ plan.epoch ~ ' before', info=true) -%}
+    {%- do log(dbt_backfill.get_name_of(backfill) ~ ' goes on with the ' ~ '{:,}'.format(noted.rows) ~ ' rows that a run has read for its barrier '
+        ~ plan.epoch ~ ' earlier', info=true) -%}
     {{ return(noted) }}
 {% endmacro %}
 
 
-{#- True if the rows of a plan still exist: the version of their table, and the rows in it. -#}
+{#- True if the staged rows of a plan still exist: the version of their table can be read, and contains the rows. -#}
 {% macro postgres_stage_kept(stage) %}
     {%- set relation = dbt_backfill.parse_relation(stage.relation) -%}
     {%- if dbt_backfill.find_table(relation) is none -%} {{ return(false) }} {%- endif -%}
@@ -196,7 +196,7 @@
 {% endmacro %}
 
 
-{#- Return `noted` as a source of the plan. -#}
+{#- Return the staged rows as a source of the plan. -#}
 {% macro _get_stage_source(backfill, noted) %}
     {{ return({
         'role': 'stage', 'relation': backfill.staged.render(), 'kind': backfill.options.file_format, 'id': noted.stage,
@@ -210,8 +210,8 @@
 
 
 {#-
-    Wait until the feed has landed what the rows may show, see postgres_wait_script. If it has not yet, record the rows first, so that the
-    next run can use them if this one is stopped while it waits.
+    Wait until the events of all commits that the rows may show have landed, see postgres_wait_script. If they have not landed yet, record
+    the rows first. Then the next run can use the rows, even if this run is stopped while it waits.
 -#}
 {% macro _run_wait(backfill, noted, observed) %}
     {%- set seconds = backfill.upstream.feed.wait_seconds -%}

@@ -1,4 +1,4 @@
-"""Which statements are sent again, and when no longer."""
+"""Which failed statements are sent again, and when the plugin stops sending them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ LINE = "lake.mv: merge the range of the barrier 3: another commit came between; 
 
 
 class _Spark:
-    """A connection and its cursor: every statement fails with the next of `errors`, if any."""
+    """A connection and its cursor. Each statement fails with the next error in `errors`, if there
+    is one.
+    """
 
     name = "model.p.mv"
     transaction_open = True
@@ -57,13 +59,16 @@ class _Spark:
 
 @pytest.fixture(params=["execute", "fetchall"])
 def spark(request: pytest.FixtureRequest) -> _Spark:
-    """A Thrift server fails when a statement is executed, a session when its rows are fetched."""
+    """With a Thrift server, executing a statement fails.
+
+    With a session, fetching its rows fails.
+    """
     return _Spark(request.param)
 
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The seconds that were waited, without waiting."""
+    """The seconds for which the plugin would have waited. The test does not wait."""
     waits: list[float] = []
     monkeypatch.setattr(connections, "time", SimpleNamespace(sleep=waits.append))
     return waits
@@ -71,7 +76,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.fixture
 def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The message for the user."""
+    """The messages for the user."""
     lines: list[str] = []
     logger = SimpleNamespace(info=lines.append, debug=lambda _: None)
     monkeypatch.setattr(connections, "logger", logger)
@@ -94,7 +99,7 @@ def execute(
     manager: SparkBackfillConnectionManager,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[..., Any]:
-    """Sends a statement that fails with these errors, one after the other; returns its value."""
+    """Send a statement that fails with these errors one after the other. Return its value."""
     monkeypatch.setattr(manager, "get_thread_connection", lambda: spark)
 
     def execute(*errors: Exception, sql: str = OURS) -> Any:
@@ -140,7 +145,7 @@ def test_the_fourth_conflict_is_an_error(
 def test_another_error_ends_it(
     execute: Callable[..., Any], spark: _Spark, waits: list[float]
 ) -> None:
-    """It was another run that won: the fence says so when the statement is sent again."""
+    """Another run has won. The fence reports this when the statement is sent again."""
     with pytest.raises(SparkStatementError) as raised:
         execute(CONFLICT, FENCE)
 
@@ -161,7 +166,7 @@ def test_a_statement_that_failed_otherwise_is_not_sent_again(
 def test_a_statement_of_another_model_is_not_sent_again(
     execute: Callable[..., Any], spark: _Spark, waits: list[float], lines: list[str]
 ) -> None:
-    """It may not be harmless when it runs twice."""
+    """Such a statement may do harm if it runs twice."""
     with pytest.raises(SparkStatementError, match="DELTA_CONCURRENT_APPEND"):
         execute(CONFLICT, sql="insert into lake.other select * from lake.up")
 
@@ -170,7 +175,7 @@ def test_a_statement_of_another_model_is_not_sent_again(
 
 @pytest.mark.parametrize("error", [RefusalError("a fact. A change."), CompilationError("typo")])
 def test_what_a_macro_says_is_not_taken_for_a_statements_error(error: Exception) -> None:
-    """dbt calls the macro of a run-operation inside of the connection's handler of errors."""
+    """dbt calls a run-operation's macro inside the connection's error handler."""
     profile: Any = SimpleNamespace()
     manager = SparkBackfillConnectionManager(profile, multiprocessing.get_context("spawn"))
 
@@ -202,7 +207,9 @@ def test_what_a_cut_statement_says_is_not_shown(
     spark: _Spark,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A server cancels it; a Spark that was asked to end, too, goes away with a stack of Java."""
+    """A server cancels the statement. A Spark that is stopped itself also fails, with a Java stack
+    trace.
+    """
     send = spark._fail
 
     def stop_first(at: str) -> None:

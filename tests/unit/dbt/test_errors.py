@@ -1,4 +1,4 @@
-"""What a user sees of an error that Spark raised."""
+"""What a user sees of an error that Spark has raised."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_an_error_without_a_class_is_its_first_line() -> None:
     assert get_shown_text(ConnectionError()) == "ConnectionError"
 
 
-# -- what is sent again -----------------------------------------------------------------------
+# -- which statements are sent again ----------------------------------------------------------
 
 
 def test_the_step_of_a_statement_of_ours_is_that_of_its_comment(macros: Macros) -> None:
@@ -143,7 +143,7 @@ def test_a_comment_within_another_statement_is_no_step(sql: str) -> None:
 
 
 def _statement_error(error: Exception) -> SparkStatementError:
-    """As the connection raises it."""
+    """The error that the connection raises."""
     raised = SparkStatementError(get_shown_text(error))
     raised.__cause__ = error
     return raised
@@ -179,7 +179,7 @@ NO_CONFLICTS = [
     "org.apache.spark.sql.delta.DeltaFileNotFoundException: [DELTA_CHANGE_DATA_FILE_NOT_FOUND] "
     "File part-0.parquet referenced in the transaction log cannot be found.",
     "org.apache.iceberg.exceptions.ValidationException: Cannot find snapshot with ID 7",
-    # Nobody knows whether it was written.
+    # Nobody knows if the commit was written.
     "org.apache.iceberg.exceptions.CommitStateUnknownException: Connection refused\n"
     "Cannot determine whether the commit was successful or not, the underlying data files may or "
     "may not be needed.",

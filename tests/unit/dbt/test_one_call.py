@@ -1,4 +1,4 @@
-"""A Thrift client that is called from two threads at once."""
+"""Two threads call one Thrift client at the same time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dbt.adapters.spark_backfill.one_call import let_threads_share
 
 
 class _Client:
-    """Its calls fail when one begins in the middle of another, as those of one socket do."""
+    """A call fails if it begins during another call, as two calls on one socket do."""
 
     def __init__(self) -> None:
         self._busy = threading.Lock()

@@ -83,7 +83,7 @@ def test_an_attempt_returns_the_error_unless_dbt_is_being_stopped(stops: bool) -
 
 
 def test_a_refusal_has_dbts_heading_and_no_macros(macros: Macros) -> None:
-    """dbt adds a line for each macro to a `CompilationError`."""
+    """For a `CompilationError`, dbt would add one line for each macro."""
     macros.context["adapter"] = SimpleNamespace(
         type=lambda: "spark_backfill",
         refuse=partial(SparkBackfillAdapter.refuse, None),
@@ -99,7 +99,7 @@ def test_a_refusal_has_dbts_heading_and_no_macros(macros: Macros) -> None:
 
 
 def test_the_bundled_macros_are_not_internal_to_dbt() -> None:
-    """If the two names were equal, dbt would not resolve `dbt_backfill.x()` any more."""
+    """If the two names were equal, dbt could not resolve `dbt_backfill.x()`."""
     project = yaml.safe_load((PACKAGE_PATH / "dbt_project.yml").read_text())
 
     assert project["name"] == "dbt_backfill"

@@ -1,4 +1,4 @@
-"""What SIGTERM does to a dbt that runs with the adapter."""
+"""The effect of SIGTERM on a dbt that runs with the adapter."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dbt.adapters.spark_backfill.stop import interrupt_on_sigterm
 
 @pytest.fixture(autouse=True)
 def default() -> Iterator[None]:
-    """Nothing listens to SIGTERM, before and after."""
+    """SIGTERM has no handler before and after the test."""
     before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGTERM, before)
@@ -23,7 +23,7 @@ def default() -> Iterator[None]:
 
 def terminate() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
-    signal.getsignal(signal.SIGTERM)  # a handler is called between two instructions of Python
+    signal.getsignal(signal.SIGTERM)  # Python calls a handler between two instructions
 
 
 def test_it_is_a_ctrl_c_until_the_invocation_ends() -> None:

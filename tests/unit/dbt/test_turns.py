@@ -1,4 +1,4 @@
-"""Threads that take turns."""
+"""Threads take turns at a turnstile."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SECONDS = 10.0
 
 
 class Models:
-    """Threads at one turnstile; each takes its turns once all have come to it."""
+    """Threads at one turnstile. The first turn starts after all threads have arrived."""
 
     def __init__(self) -> None:
         self.turnstile = Turnstile()
@@ -21,9 +21,9 @@ class Models:
         self.threads: list[threading.Thread] = []
 
     def run(self, *models: tuple[str, int], ends: str = "") -> None:
-        """Run models with so many barriers each, which come to the turnstile in this order.
+        """Run models with these numbers of barriers. They arrive at the turnstile in this order.
 
-        :param ends: the name of one that ends in an error after its first barrier
+        :param ends: the name of a model that ends with an error after its first barrier
         """
         self.turnstile.take("nobody")
         for place, (name, barriers) in enumerate(models, start=2):

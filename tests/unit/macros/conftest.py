@@ -1,4 +1,4 @@
-"""What the unit tests of the macros share: samples, and a small Spark that runs what they render.
+"""What the unit tests of the macros share: samples, and DuckDB, which runs the rendered SQL.
 
 A predicate, a scan or a statement is compared with its definition, not with its text.
 """
@@ -24,13 +24,15 @@ from support.macros import Macros
 
 @pytest.fixture
 def render(macros: Macros) -> Callable[..., str]:
-    """The SQL of a macro, with one space for any white space."""
+    """The SQL of a macro. Any white space becomes one space."""
     return lambda name, *args, **kwargs: " ".join(macros.call(name, *args, **kwargs).split())
 
 
 @pytest.fixture
 def refused() -> Callable[[str], AbstractContextManager[None]]:
-    """`with refused(fact):` passes if a refusal that names the model begins with this fact."""
+    """`with refused(fact):` passes if the block raises a refusal that names the model and begins
+    with this fact.
+    """
 
     @contextmanager
     def refused(fact: str) -> Iterator[None]:
@@ -38,7 +40,7 @@ def refused() -> Callable[[str], AbstractContextManager[None]]:
             yield
         message = str(raised.value.msg)
         assert message[: len(fact) + 18] == f"backfilled_mv mv: {fact}", message
-        # Every refusal says what to change, and is one text without a break.
+        # Every refusal says what the user should change, and is one text without line breaks.
         assert re.fullmatch(r"backfilled_mv mv: .+\. \w.+\.", message), message
 
     return refused
@@ -59,7 +61,7 @@ def relations(macros: Macros) -> dict[str, Any]:
 
 @pytest.fixture
 def keys() -> list[dict[str, str]]:
-    """A key of two columns; the MV calls the first one differently."""
+    """A key of two columns. The first one has another name in the MV than in the upstream."""
     return [
         {"name": "k", "upstream": "id", "type": "bigint", "position": "id"},
         {"name": "shard", "upstream": "shard", "type": "int", "position": "shard"},
@@ -68,13 +70,13 @@ def keys() -> list[dict[str, str]]:
 
 @pytest.fixture
 def descending(keys: list[dict[str, str]]) -> list[dict[str, str]]:
-    """The same key, of a backfill that goes down."""
+    """The same key for a descending backfill."""
     return [{**key, "order": "descending"} for key in keys]
 
 
 @pytest.fixture
 def make_source() -> Callable[..., dict[str, Any]]:
-    """A source of a plan: the upstream, unless it says otherwise. None takes an entry out."""
+    """A source of a plan, by default the upstream. The value None removes an entry."""
 
     def make(**changes: Any) -> dict[str, Any]:
         source = {
@@ -94,7 +96,7 @@ def make_source() -> Callable[..., dict[str, Any]]:
 def make_plan(
     keys: list[dict[str, str]], make_source: Callable[..., dict[str, Any]]
 ) -> Callable[..., dict[str, Any]]:
-    """A plan as it is read back: what is null is absent. A value of None takes an entry out."""
+    """A plan as it is read back: null values are absent. The value None removes an entry."""
 
     def make(**changes: Any) -> dict[str, Any]:
         plan = {
@@ -129,7 +131,7 @@ def make_plan(
 def make_state(
     make_plan: Callable[..., dict[str, Any]], make_source: Callable[..., dict[str, Any]]
 ) -> Callable[..., dict[str, Any]]:
-    """A state as read_state returns it. A value of None takes an entry out."""
+    """A state as read_state returns it. The value None removes an entry."""
 
     def make(**changes: Any) -> dict[str, Any]:
         state = {
@@ -154,7 +156,10 @@ def make_state(
 
 @pytest.fixture
 def stored(make_state: Callable[..., dict[str, Any]]) -> Callable[..., str]:
-    """The row from which read_state makes such a state; its last plan ends at the position."""
+    """The row from which read_state makes such a state.
+
+    The last plan ends at the state's position.
+    """
 
     def stored(**changes: Any) -> str:
         state = make_state(**changes)
@@ -200,7 +205,7 @@ def options() -> dict[str, Any]:
 
 @pytest.fixture
 def staged() -> dict[str, Any]:
-    """The changes of a plan, as the script that has planned it staged them: none."""
+    """The staged changes of a plan, as the script that planned it reports them: there are none."""
     return {
         "name": "`stage`", "upserts": 0, "drops": 0, "low": None, "high": None, "suspects": 0,
         "reread": {"count": 0},
@@ -250,7 +255,7 @@ def backfill(
 
 @pytest.fixture
 def duck() -> Iterator[Duck]:
-    """A small Spark: tables, and what the macros render run over them."""
+    """DuckDB as a small Spark: it has tables and runs the SQL that macros render."""
     duck = Duck()
     yield duck
     duck.close()
@@ -258,7 +263,7 @@ def duck() -> Iterator[Duck]:
 
 @pytest.fixture(scope="session")
 def vnode_of() -> Callable[..., int]:
-    """The vnode of a key of a bigint and an int."""
+    """The vnode of a key that consists of a bigint and an int."""
     duck = Duck()
 
     @functools.cache
@@ -274,14 +279,14 @@ def vnode_of() -> Callable[..., int]:
 
 @pytest.fixture
 def no_questions(macros: Macros) -> None:
-    """The session and the catalog, which a first run asks about, are as they should be."""
+    """All checks of the session and of the catalog that a first run makes succeed."""
     for name in ("read_settings", "check_settings", "read_result_settings"):
         macros.stub(name, lambda *arguments: {})
 
 
 @pytest.fixture
 def create(macros: Macros, backfill: Any, analysis: Any, no_questions: None) -> Any:
-    """Creates an MV whose query returns such columns; returns the statement."""
+    """Create an MV whose query returns these columns. Return the statement."""
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
     for clause in ("partition_cols", "clustered_cols"):
         macros.context[clause] = lambda label: ""
@@ -302,7 +307,9 @@ def create(macros: Macros, backfill: Any, analysis: Any, no_questions: None) -> 
 
 @pytest.fixture
 def followed(make_source: Any) -> Any:
-    """The sources of a plan with a change table, which it reads up to 7, or another version."""
+    """The sources of a plan with a change table that is read up to version 7, unless another one is
+    given.
+    """
 
     def followed(version: str = "7", definition: str = "the feed") -> list[dict[str, Any]]:
         noted = {"relation": "lake.changes", "kind": "iceberg", "id": "f1", "version": version}

@@ -1,8 +1,9 @@
-"""Calls between the folders of macros go in one direction.
+"""Calls between the folders of macros have only one direction.
 
 materializations and operations -> features -> core -> the contract of the upstreams
 
-A macro that is found by its kind's name is not called by its name, so it does not count.
+A macro that is found by the name of its kind does not count, because no macro calls it by its own
+name.
 """
 
 from __future__ import annotations
@@ -27,13 +28,14 @@ FEATURES_IN_CORE = {
     "get_rescale_statement", "get_sized_rows", "is_budget_spent", "may_replicate",
     "take_over_table", "why_no_replica",
 }  # fmt: skip
-"""Macros of features that the core still calls by their names, and not by `features/hooks.sql`: a
-debt. Names go; none is added.
+"""Macros of features that the core still calls by name instead of through `features/hooks.sql`.
+
+This is a debt: names may be removed, but none may be added.
 """
 
 
 def _calls() -> Iterator[tuple[str, str, str]]:
-    """The file, the macro that it calls, and where that is defined."""
+    """The file, the macro that it calls, and the file that defines this macro."""
     for file, text in TEXTS.items():
         for name in re.findall(r"dbt_backfill\.(\w+)", text):
             if name in HOME:
@@ -76,7 +78,7 @@ def test_of_the_upstreams_the_core_knows_the_contract() -> None:
 
 
 def test_nothing_calls_what_users_call() -> None:
-    """Operations and materializations are called by users, and operations by generic tests."""
+    """Only users call operations and materializations. Generic tests may call operations."""
     assert not [
         (file, name)
         for file, name, home in _calls()
@@ -86,7 +88,7 @@ def test_nothing_calls_what_users_call() -> None:
 
 
 def test_what_a_comment_refers_to_exists() -> None:
-    """`see x` names a macro, or a question of the contract."""
+    """`see x` must name a macro or a question of the contract."""
     questions = {name.partition("_")[2] for name in HOME if name.startswith(KINDS)}
     missing = {
         (file, name)
@@ -102,7 +104,9 @@ def test_what_a_comment_refers_to_exists() -> None:
 KINDS = ("delta_", "iceberg_", "postgres_", "debezium_", "landed_", "declared_")
 
 SIZES = {"macros": 687, "lines": 15_305, "files": 74, "namespaces": 14}
-"""What there is now. The numbers go down; a feature that adds to one takes away elsewhere."""
+"""The present sizes. They may only go down: a feature that adds to a size must remove as much
+elsewhere.
+"""
 
 
 def test_there_is_no_more_of_it_than_there_was() -> None:

@@ -46,7 +46,8 @@ class StopSignals:
                 signal.signal(number, handler)
 
     def listen(self) -> None:
-        """Called again before each turn: a Spark that starts in this thread has its own handler."""
+        """Set the handlers. This is called again before each turn, because a Spark that starts in
+        this thread sets its own handler."""
         for number in SIGNALS:
             signal.signal(number, self._stop)
 
@@ -69,7 +70,8 @@ class Limits:
     every: float | None = None
     """The pause when nothing is left to do, instead of an end."""
     retries: int = 5
-    """The number of runs in a row that may fail, if a retry can help, or only wait for a feed."""
+    """The number of consecutive runs that may fail, if a retry can help, or that may only wait for
+    a feed."""
 
 
 def run_loop(
@@ -83,7 +85,7 @@ def run_loop(
 
     A failed run is repeated after a pause that doubles, up to five minutes, unless the run was
     refused: then nothing was written, and the same run would be refused again. A run that waits for
-    a change feed is repeated in the same way; after a short pause, if the loop never ends.
+    a change feed is repeated in the same way, or, if the loop never ends, after a short pause.
     """
     started, failures = clock(), 0
     while True:

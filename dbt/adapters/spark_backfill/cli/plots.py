@@ -1,7 +1,7 @@
 """The plots of a report, as SVG inside a page: Vega-Lite describes them, vl-convert draws them.
 
 Their colours are the page's CSS variables, so they follow its theme. Their text remains text.
-They have no words for a screen reader: the page adds these, and a table, to each plot.
+They have no text for a screen reader: the page adds a description and a table to each plot.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def bars(
 ) -> str:
     """A bar per group of barriers, with its parts on top of each other, and a dashed line.
 
-    A bar that is much higher than the others ends where `top` says.
+    A bar that is much higher than the others is cut at the height that `top` returns.
     """
     end = top(bars)
     shapes = []
@@ -180,7 +180,8 @@ def bars(
 
 
 def top(bars: Sequence[Bar]) -> float:
-    """Return the end of the axis: the highest bar, unless few bars are much higher than the others.
+    """Return the end of the axis: the height of the highest bar, unless a few bars are much higher
+    than the others.
 
     If a later run completed a plan, its bar includes the time between the runs, and would flatten
     the other bars.
@@ -250,7 +251,7 @@ def _labels(texts: dict[str, str]) -> str:
 
 
 def _y_axis(most: float, *, whole: bool) -> Spec:
-    """An axis from 0 on with few labels, in thousands or millions if the values are as large."""
+    """An axis that begins at 0, with few labels; large values are in thousands or millions."""
     label = "datum.value == 0 ? '0' : datum.label"
     axis: Spec = {"format": "~s" if most >= 10 else "~g", "labelExpr": label}
     if whole:
@@ -292,7 +293,8 @@ def draw(spec: Spec, height: int = HEIGHT, width: int = WIDTH) -> str:
 
 
 def _slim(svg: str) -> str:
-    """The SVG without what only a file of its own needs, with coordinates of a tenth of a pixel."""
+    """The SVG without the parts that only a separate file needs, and with coordinates rounded to
+    0.1 pixels."""
     svg = re.sub(r"<svg [^>]*?(viewBox=\"[^\"]*\")[^>]*>", r"<svg \1>", svg, count=1)
     svg = re.sub(r' (?:class|role|pointer-events|aria-[a-z]+)="[^"]*"| opacity="1"', "", svg)
     svg = re.sub(r'<path d="M0,0h0v0h0Z"/>|<path d="" display="none"/>', "", svg)

@@ -18,7 +18,8 @@ Hear = Callable[[str], None]
 
 
 TURNS = "DBT_BACKFILL_TURNS"
-"""An environment variable: `1` makes one barrier per model. For a var dbt would parse again."""
+"""An environment variable: `1` makes one barrier per model. It is not a dbt var, because with
+another var dbt would parse the project again."""
 
 IN_OPERATION = "Encountered an error while running operation: "
 
@@ -51,13 +52,13 @@ class ModelResult:
 
     @property
     def is_at_rest(self) -> bool:
-        """True if it had nothing to do, or found nothing more at its end."""
+        """True if the model had nothing to do, or had nothing left to do at its end."""
         ends = self.message.endswith((", CAUGHT UP", ", PAUSED"))
         return (self.response.get("code") == "NO-OP" or ends) and not self.waits
 
     @property
     def waits(self) -> bool:
-        """True if it ended because the change feed of its upstream has not landed enough."""
+        """True if it ended because not enough changes of its upstream have landed."""
         return bool(re.match(r"(NEXT: )?(BARRIERS? .*\), )?WAITS: ", self.message))
 
 
@@ -93,7 +94,7 @@ class DbtProject:
     def run(self, models: Sequence[str], one_barrier: bool = False) -> list[ModelResult]:
         """Run `dbt run` for these models, and return the results even if it fails.
 
-        Hooks on-run-start and on-run-end, which dbt counts as results, are among them if they fail.
+        If hooks on-run-start or on-run-end fail, they are among the results.
 
         :param one_barrier: make one barrier per model, and ignore the config
         :raises DbtFailed: if dbt ended before any model ran

@@ -1,6 +1,7 @@
 {#-
-    Return the statement that lands `events`, a select of rows of the change table, in one commit. Sent twice it adds nothing, and of two at
-    once the second conflicts. `from`: a position that all events come after, so that the merge need not read the rows before it.
+    Return the statement that lands `events`, a select of rows of the change table, in one commit. If it is sent twice, the second one adds
+    nothing. If two run at once, the second one conflicts. `from`: a position before all these events; the merge does not read the rows up
+    to it.
 -#}
 {% macro get_land_sql(table, events, from=none) -%}
     {%- set names = (table.columns + dbt_backfill.landed_columns()) | map(attribute='name') | list -%}
@@ -14,7 +15,7 @@
 {%- endmacro %}
 
 
-{#- Return the columns that a change table has beside those of its table. -#}
+{#- Return the columns that a change table has in addition to its table's columns. -#}
 {% macro landed_columns() %}
     {{ return([
         {'name': '_op', 'type': 'string'}, {'name': '_lsn', 'type': 'bigint'}, {'name': '_seq', 'type': 'bigint'},
@@ -25,10 +26,10 @@
 
 
 {#-
-    Return the events of a table that the slot has up to a position, as rows of the change table; with `from` and `at` those after `from`,
-    and a watermark, see get_events_query. `new` and `old` are what wal2json has of the row after and before, by column, as texts. A
-    value that is in neither was not changed. An update that changes a key is a delete and an insert. A null of a column that is not null
-    was a NaN or an infinity, or is older than that constraint: the event counts as one without the value.
+    Return the events of a table in the slot up to a position, as rows of the change table; with `from` and `at` only the events after
+    `from`, and a watermark, see get_events_query. `new` and `old` are wal2json's values of the row after and before the change, as texts by
+    column. A value that is in neither was not changed. An update that changes a key becomes a delete and an insert. If a column that is not
+    null has a null in an event, the value was a NaN or an infinity, or the event is older than the constraint: the value counts as missing.
 -#}
 {% macro get_landed_events_sql(landing, table, to, from=none, at=none) -%}
     {%- set told = table.columns | selectattr('told') | map(attribute='name') | list -%}
@@ -59,7 +60,10 @@
                 map_from_entries(transform(coalesce(told.columns, array()), c -> struct(c.name, c.value))) as new,
                 map_from_entries(transform(coalesce(told.identity, array()), c -> struct(c.name, c.value))) as old
             from (
-                {#- Spark would take a number for a double before it makes a text of it. Within a text the quotes around `value` are escaped. #}
+                {#-
+                    Put numbers into quotes: Spark would read a number as a double before it converts it to text. The pattern matches no
+                    text, because there the quotes are escaped.
+                #}
                 select from_json(
                         regexp_replace(value_1, '"value":(-?[0-9][^,}]*)', {{ dbt_backfill.string_literal('"value":"$1"') }}),
                         'action string, timestamp string, columns array<struct<name: string, value: string>>, identity array<struct<name: string, value: string>>',
@@ -79,9 +83,10 @@
 
 
 {#-
-    Return the value of a column in such a row, from the text that PostgreSQL writes in its ISO style. A value that Spark cannot convert ends
-    the statement: null would be another value. Spark would read a date before Christ as one after, and round a decimal. Readers take a
-    timestamp in UTC, see check_postgres_table; an event has a time zone if it is older than the column's type without one.
+    Return the value of a column of the change table, from the text that PostgreSQL writes in its ISO style. If Spark cannot convert a
+    value, the statement fails, because null would be another value. Spark itself would read a date before Christ as one after Christ, and
+    round a decimal. Readers read a timestamp in UTC, see check_postgres_table. The text has a time zone if the event is older than the
+    change of the column's type to one without a time zone.
 -#}
 {% macro get_landed_value_sql(table, column) %}
     {%- set name, type = dbt_backfill.string_literal(column.name), dbt_backfill.type_sql(column.type) -%}
@@ -103,13 +108,13 @@
 
 
 {#-
-    Return a query of the events of a table in the commits up to a position, in PostgreSQL's SQL: value_1 is wal2json's text, value_2 the end of
-    its commit, value_3 its number within the transaction, value_4 the transaction with its epoch. The query does not move the slot on, so
-    it returns the same events again.
+    Return a query in PostgreSQL's SQL for the events of a table in the commits up to a position: value_1 is wal2json's text, value_2 the
+    end of the event's commit, value_3 its number within the transaction, value_4 the transaction with its epoch. The query does not move
+    the slot forward, so a second query returns the same events.
 
-    With `from`, the position up to which the table has landed, there is one row more, of the action `W` and the time `at`. It says that
-    these are all events after `from`. There is no row at all if the slot was moved beyond `from` meanwhile: what another reader has taken
-    does not come again. That is checked after the events were read, because a slot only moves forward.
+    With `from`, the position up to which the table has landed, there is one more row, with the action `W` and the time `at`. It says that
+    these are all events after `from`. If the slot was moved beyond `from` meanwhile, there is no row at all: the slot does not return again
+    the events that another reader has consumed. The query checks this after it has read the events, because a slot only moves forward.
 -#}
 {% macro get_events_query(slot, table, to, from=none, at=none) -%}
     {%- set name, end = dbt_backfill.postgres_literal(slot), dbt_backfill.get_postgres_lsn(to) -%}
@@ -147,13 +152,14 @@
 
 
 {#-
-    Return a query of the next batch as JSON, in PostgreSQL's SQL: {
-      'flushed': how far the WAL had been flushed before,
-      'changes': how many the slot has, with the marks of transactions; less than `rows` if these are all up to `flushed`,
-      'reached': the end of the last commit among them, null if there is none,
+    Return a query in PostgreSQL's SQL that describes the next batch as JSON: {
+      'flushed': how far the WAL was flushed before the batch was read,
+      'changes': the number of changes in the batch, with the marks of transactions; less than `rows` if the batch has all changes up to
+        `flushed`,
+      'reached': the end of the last commit in the batch; null if there is none,
       'at': the time of that commit, or of the query; no later commit is older, unless the clock was set back,
       'held': bytes of WAL that the slot keeps,
-      'confirmed': the position where they begin: another reader may have taken what was before
+      'confirmed': the position where these bytes begin: another reader may have consumed the earlier ones
     }
 -#}
 {% macro get_batch_query(slot, tables, rows) -%}
@@ -176,8 +182,8 @@
 
 
 {#-
-    Return a relation `l` with which a query waits for any other one that reads the same slot: PostgreSQL would refuse the second, because a
-    slot has one reader at a time. It also sets `bytea_output`, because wal2json expects the bytes of a `bytea` in hex.
+    Return a relation `l` that makes a query wait until no other query reads the same slot: PostgreSQL would refuse a second reader. It also
+    sets `bytea_output`, because wal2json expects the bytes of a `bytea` in hex.
 -#}
 {% macro get_slot_lock(slot) -%}
     (
@@ -193,7 +199,10 @@
 {% endmacro %}
 
 
-{#- Return the options of wal2json. It has one for numbers as texts since 2.6; check_postgres_table refuses the columns that need it. -#}
+{#-
+    Return the options of wal2json. Only since 2.6 it has an option that writes numbers as texts, so the option is not used;
+    check_postgres_table refuses the columns that need it.
+-#}
 {% macro get_wal2json_options(tables) -%}
     {%- set names, special = [], "([ ',.*\\\\])" -%}
     {%- for table in tables -%}

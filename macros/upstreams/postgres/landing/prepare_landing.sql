@@ -1,6 +1,6 @@
 {#-
-    Land the slot of a feed in the middle of a barrier, with all tables that share the slot, so that a run depends on no other process. Return
-    true if a model names a slot for the feed.
+    Land the slot of a feed in the middle of a barrier, with all tables that share the slot. Thus a run does not depend on another process.
+    Return true if a model names a slot for the feed.
 -#}
 {% macro postgres_land_feed(upstream) %}
     {%- set all = dbt_backfill.get_landed_tables() -%}
@@ -14,8 +14,9 @@
 
 {#-
     Return, for each model of the project whose change_feed names a slot, {
-      'id', 'name': of the model, 'slot', 'catalog': of Spark, of the database, 'format': of the change table if it has to be created,
-      'relation', 'rendered': the change table, 'upstream': the relation of what it has the changes of, 'table': the name of that in PostgreSQL
+      'id', 'name': of the model, 'slot', 'catalog': Spark's catalog of the database, 'format': of the change table if it has to be created,
+      'relation', 'rendered': the change table, 'upstream': the relation whose changes it contains, 'table': the upstream's name in
+      PostgreSQL
     }
 -#}
 {% macro get_landed_tables() %}
@@ -30,7 +31,7 @@
             {%- endfor -%}
             {%- if not nodes.feed or not nodes.upstream or not dbt_backfill.get_catalog(nodes.upstream) -%}
                 {%- do dbt_backfill.refuse(
-                    'its change_feed names a slot, and its query reads no table of PostgreSQL beside ' ~ (feed.relation or 'a relation of change_feed'),
+                    'its change_feed names a slot, but its query reads no PostgreSQL table beside ' ~ (feed.relation or 'a relation of change_feed'),
                     'See docs/postgres.md for how to write both', mv=name
                 ) -%}
             {%- endif -%}
@@ -46,8 +47,8 @@
 
 
 {#-
-    Return {'slot', 'catalog', 'tables': those of `all` that are landed from the slot}. They are landed together, because the slot is moved
-    forward only once each table has its events. Models may share a change table.
+    Return {'slot', 'catalog', 'tables': the entries of `all` that are landed from the slot}. They are landed together, because the slot is
+    moved forward only when each table has its events. Models may share a change table.
 -#}
 {% macro new_landing(slot, all) %}
     {%- set landed, tables = all | selectattr('slot', 'equalto', slot) | list, [] -%}
@@ -57,8 +58,8 @@
             {%- set shared, first, what = ('slot ' ~ slot, landed[0], 'database') if other.catalog != landed[0].catalog
                 else ('change table ' ~ rendered, same[0], 'table') -%}
             {%- do dbt_backfill.refuse(
-                'its change_feed shares the ' ~ shared ~ ' with that of ' ~ first.name ~ ', whose upstream is another ' ~ what,
-                'Give each its own', mv=other.name
+                'its change_feed shares the ' ~ shared ~ ' with the model ' ~ first.name ~ ', whose upstream is another ' ~ what,
+                'Give each of the two models its own', mv=other.name
             ) -%}
         {%- endfor -%}
     {%- endfor -%}
@@ -67,12 +68,12 @@
 
 
 {#-
-    Return the landing with 'confirmed', the position from which its slot goes on, and with its tables ready, each with {
+    Return the landing with 'confirmed', the position from which its slot continues, and with its tables prepared. Each table also has {
       'facts': see get_postgres_facts_query,
       'kind': of the change table, `delta` or `iceberg`,
-      'columns': of the change table, without its own: {
-        'name', 'type': of Spark, 'source_type': of PostgreSQL, `told`: whether the table in PostgreSQL has it,
-        'doubtful': whether a null that wal2json has of it is another value
+      'columns': of the change table, without the columns that landing adds: {
+        'name', 'type': of Spark, 'source_type': of PostgreSQL, `told`: whether events contain it, 'doubtful': whether a null that wal2json
+        writes for it stands for another value
       }
     }
 -#}
@@ -83,15 +84,15 @@
             dbt_backfill.get_postgres_facts_query(table.table, landing.slot)) -%}
         {%- do dbt_backfill.check_landed_facts(landing, table, facts) -%}
         {%- if not dbt_backfill.get_postgres_told_keys(facts) -%}
-            {%- do log(table.table ~ ': its events contain no key of a row that is gone; a run of what reads it says why', info=true) -%}
+            {%- do log(table.table ~ ': its events do not contain the key of a deleted row; a run of the model says why', info=true) -%}
         {%- endif -%}
         {%- do known.append(dict(table, facts=facts)) -%}
     {%- endfor -%}
     {%- set slot = known[0].facts.slot -%}
     {%- set goes_on = slot is not none and slot.wal_status != 'lost' -%}
     {%- if not goes_on -%}
-        {#- PostgreSQL has no list of its output plugins, so a temporary slot is tried. Spark's scripts catch no error of a database: a block
-            of PostgreSQL catches it, and the same connection reads it. -#}
+        {#- PostgreSQL has no list of its output plugins, so try to make a temporary slot. Spark's scripts cannot catch an error of a
+            database. So a block of PostgreSQL catches the error, and the same connection reads it. -#}
         {%- set attempt = 'do $$ begin perform ' ~ dbt_backfill.get_temporary_slot_sql(landing.slot)
             ~ "; exception when others then perform set_config('dbt_backfill.error', sqlerrm, false); end $$" -%}
         {%- set error = dbt_backfill.read_from_postgres(landing, 'see whether PostgreSQL has wal2json',
@@ -99,8 +100,8 @@
         {%- if error -%}
             {%- do dbt_backfill.refuse(
                 'PostgreSQL makes no slot with the output plugin wal2json: ' ~ error,
-                'If it is missing, install it on the server (Debian: postgresql-15-wal2json), and where PostgreSQL has the setting, '
-                    ~ 'add it to output_plugin_libraries', mv=landing.tables[0].name
+                'If wal2json is missing, install it on the server (Debian: postgresql-15-wal2json). If PostgreSQL has the setting '
+                    ~ 'output_plugin_libraries, add wal2json to it', mv=landing.tables[0].name
             ) -%}
         {%- endif -%}
     {%- endif -%}
@@ -110,18 +111,19 @@
 {% endmacro %}
 
 
-{#- Return the call that makes a slot of this invocation, which ends with its connection. -#}
+{#- Return the call that makes a temporary slot for this invocation. The slot ends with its connection. -#}
 {% macro get_temporary_slot_sql(slot) %}
     {{ return("pg_create_logical_replication_slot('dbt_backfill_" ~ local_md5(invocation_id ~ slot)[:20] ~ "', 'wal2json', true)") }}
 {% endmacro %}
 
 
 {#-
-    Make the slot, unless another landing has made it meanwhile, and return where it begins. A database whose WAL is behind a change table is
-    refused, see read_landed_places: once its WAL has passed that position, nothing would show that the database was restored.
+    Make the slot, unless another landing has made it meanwhile, and return the position where it begins. First refuse a database whose WAL
+    is behind a change table, see read_landed_places: after its WAL has passed the change table's position, nothing would show that the
+    database was restored.
 
     Arguments:
-      lost (dict or none): the slot that has to be dropped before.
+      lost (dict or none): the old slot, which has to be dropped first; none if there is none.
 -#}
 {% macro make_slot(landing, lost) %}
     {%- do dbt_backfill.read_landed_places(landing) -%}
@@ -129,7 +131,7 @@
     {%- if lost -%}
         {%- do dbt_backfill.read_from_postgres(landing, 'drop the slot ' ~ landing.slot,
             'select pg_drop_replication_slot(slot_name)::text as value_1 from pg_replication_slots where slot_name = ' ~ name ~ " and wal_status = 'lost'") -%}
-        {%- do log('slot ' ~ landing.slot ~ ': PostgreSQL has removed WAL that it had not sent yet; made again', info=true) -%}
+        {%- do log('slot ' ~ landing.slot ~ ': PostgreSQL has removed WAL that it had not sent yet; the slot is created again', info=true) -%}
     {%- endif -%}
     {%- do dbt_backfill.read_from_postgres(landing, 'make the slot ' ~ landing.slot,
         "select (select lsn::text from pg_create_logical_replication_slot(case when l.locked = '' then " ~ name ~ " end, 'wal2json')"
@@ -139,7 +141,7 @@
 {% endmacro %}
 
 
-{#- Create the change table, or give it the columns that it lacks. Return the table as prepare_landing does. -#}
+{#- Create the change table, or add its missing columns. Return the table as described at prepare_landing. -#}
 {% macro prepare_change_table(table) %}
     {%- set relation, found = table.relation, dbt_backfill.load_table(table.relation) -%}
     {%- set kind = dbt_backfill.get_table_format(found, relation) if found else table.format -%}
@@ -162,8 +164,8 @@
             {%- do added.append(column) -%}
         {%- elif column in columns and type | lower != column.type | lower -%}
             {%- do dbt_backfill.refuse(
-                'its change_feed ' ~ relation.render() ~ ' has ' ~ column.name ~ ' as ' ~ type ~ ', and ' ~ table.table ~ ' as ' ~ column.type,
-                'Drop ' ~ relation.render() ~ ': it is landed again, and what reads it is re-anchored', mv=table.name
+                'its change_feed ' ~ relation.render() ~ ' has ' ~ column.name ~ ' as ' ~ type ~ ', but ' ~ table.table ~ ' has it as ' ~ column.type,
+                'Drop ' ~ relation.render() ~ ': it is landed again, and its readers re-anchor', mv=table.name
             ) -%}
         {%- endif -%}
     {%- endfor -%}
@@ -179,7 +181,7 @@
 {% endmacro %}
 
 
-{#- Return the columns of the table that both Spark and the WAL have, see check_postgres_table. No model may read one of the others. -#}
+{#- Return the columns of the table that both Spark and the WAL have, see check_postgres_table. Models that read other columns are refused. -#}
 {% macro get_columns_to_land(table, kind) %}
     {%- set types, columns, left, own = {}, [], [], dbt_backfill.landed_columns() | map(attribute='name') | list -%}
     {%- for column in dbt_backfill.get_table_columns(table.upstream) -%}
@@ -189,7 +191,7 @@
         {%- do dbt_backfill.check_distinct_name(table.facts, column, table.name) -%}
         {%- if column.name | lower in own -%}
             {%- do dbt_backfill.refuse(
-                table.table ~ ' has a column ' ~ column.name ~ ', which a change table has of its own', 'Give it another name in PostgreSQL', mv=table.name
+                table.table ~ ' has a column ' ~ column.name ~ ', but landing needs this name itself', 'Rename it in PostgreSQL', mv=table.name
             ) -%}
         {%- elif column.name in types and dbt_backfill.is_postgres_read_type(column) -%}
             {%- do columns.append({

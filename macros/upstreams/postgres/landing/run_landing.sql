@@ -1,6 +1,7 @@
 {#-
-    Land what a slot has, batch by batch, until it has nothing more of what was flushed when it was last read. Only the change tables store
-    how far landing has come: a table has landed up to the greatest _lsn in it, and earlier events that the slot still has are skipped.
+    Land the changes of a slot, batch by batch, until it has none left up to the position that was flushed at the last read. The progress of
+    landing is stored only in the change tables: a table has landed up to its greatest _lsn, and earlier events that the slot still has are
+    skipped.
 
     Arguments:
       landing (dict): see new_landing.
@@ -8,17 +9,20 @@
 -#}
 {% macro run_landing(landing, given) %}
     {%- set landing = dbt_backfill.prepare_landing(landing) -%}
-    {#- A slot has only what was flushed. The commit of the message does not wait for a synchronous standby, which may be away. -#}
+    {#-
+        A slot only has flushed WAL, so a message is committed to flush it. This commit does not wait for a synchronous standby, which may
+        be down.
+    -#}
     {%- do dbt_backfill.read_from_postgres(landing, 'flush the WAL', "select case when pg_current_wal_insert_lsn() > pg_current_wal_flush_lsn()"
         ~ " then concat(set_config('synchronous_commit', 'local', true), pg_logical_emit_message(true, 'dbt_backfill', '')) end as value_1") -%}
     {%- set run = namespace(landing=dbt_backfill.begin_change_tables(dbt_backfill.read_landed_places(landing)), is_first=true, done=false) -%}
-    {#- Jinja has no while: two loops, so that few turns are idle. -#}
+    {#- Jinja has no while. With two nested loops, few turns are idle after the end. -#}
     {%- for _ in range(1000) -%} {%- if not run.done -%} {%- for _ in range(1000) -%} {%- if not run.done -%}
         {%- set tables = run.landing.tables -%}
         {%- set batch = dbt_backfill.read_from_postgres(landing, 'look at the changes of the slot ' ~ landing.slot,
             dbt_backfill.get_batch_query(landing.slot, tables | map(attribute='table') | list, given.batch_rows)) -%}
         {%- if batch.confirmed > tables | map(attribute='landed') | min -%}
-            {#- Another landing has landed what the slot has passed, or another reader has taken it. -#}
+            {#- The slot was moved beyond a table: another landing has landed these events, or another reader has consumed them. -#}
             {%- set run.landing = dbt_backfill.begin_change_tables(dbt_backfill.read_landed_places(dict(run.landing, confirmed=batch.confirmed))) -%}
         {%- else -%}
             {%- set is_last = batch.changes < given.batch_rows -%}
@@ -26,14 +30,14 @@
             {%- for table in tables if to > table.landed -%}
                 {%- set events = dbt_backfill.get_landed_events_sql(landing, table, to, table.landed, batch.at) -%}
                 {%- set sql = dbt_backfill.get_land_sql(table, events, table.landed) -%}
-                {#- If two land at once, one loses the conflict. On Iceberg it fails. On Delta it reads what the other one has landed before the
-                    slot moves on. -#}
+                {#- If two landings run at once, one loses the conflict. On Iceberg its statement fails. On Delta it reads the other
+                    landing's events before the slot is moved forward. -#}
                 {%- do dbt_backfill.run_table('land the changes of ' ~ table.table,
                     'begin ' ~ dbt_backfill.get_yielding_sql(sql, 'delta') ~ ' end' if table.kind == 'delta' else sql) -%}
             {%- endfor -%}
             {%- set run.landing = dbt_backfill.read_landed_places(run.landing, only_new=true) -%}
             {%- set landed = run.landing.tables | map(attribute='landed') | min -%}
-            {#- A slot does not go back. -#}
+            {#- A slot cannot be moved back. -#}
             {%- set end = dbt_backfill.get_postgres_lsn([landed, to] | min) -%}
             {%- set advance -%}
                 select (
@@ -52,11 +56,11 @@
             {%- set megabytes = (batch.held or 0) / 1048576 -%}
             {%- if megabytes >= given.wal_warning_mb -%}
                 {%- do exceptions.warn(
-                    'land_changes: the slot ' ~ landing.slot ~ ' has held back ' ~ '{:,.0f}'.format(megabytes) ~ ' MB of WAL, from '
-                        ~ given.wal_warning_mb ~ ' MB on there is this warning; a transaction may be open for long, or changes are landed too seldom'
+                    'land_changes: the slot ' ~ landing.slot ~ ' has held back ' ~ '{:,.0f}'.format(megabytes) ~ ' MB of WAL (wal_warning_mb is '
+                        ~ given.wal_warning_mb ~ '); a transaction may have been open for long, or changes are landed too seldom'
                 ) -%}
             {%- elif run.is_first -%}
-                {%- do log('slot ' ~ landing.slot ~ ': ' ~ '{:,.1f}'.format(megabytes) ~ ' MB of WAL held back before', info=true) -%}
+                {%- do log('slot ' ~ landing.slot ~ ': ' ~ '{:,.1f}'.format(megabytes) ~ ' MB of WAL held back before this landing', info=true) -%}
             {%- endif -%}
             {%- set run.is_first = false -%}
             {%- set run.done = is_last and landed >= to -%}
@@ -65,7 +69,7 @@
 {% endmacro %}
 
 
-{#- Return the answer of PostgreSQL to a query of JSON; none if the answer is something else. `first`: see get_postgres_query_sql. -#}
+{#- Return PostgreSQL's answer to a query that returns JSON; none if the answer is not a JSON object. `first`: see get_postgres_query_sql. -#}
 {% macro read_from_postgres(landing, step, query, first=none) %}
     {%- set rows = dbt_backfill.run_table(step, dbt_backfill.get_postgres_query_sql(landing.catalog, query, first=first)) -%}
     {{ return(fromjson(rows[0][0] | string) if rows and rows[0][0] is not none and (rows[0][0] | string)[:1] == '{' else none) }}
@@ -80,15 +84,15 @@
 
 
 {#-
-    Return the landing, with what each change table has, in its 'tables': {
-      'landed': the position up to which it has every event, none if it was never landed in,
-      'timeline': of the WAL then,
-      'events': how many events it has; with only_new how many came since it was read last,
-      'begun', 'note': see get_landing_note. 'begun' is read from the change table, so that two landings that begin a table at once go on with
-        the same one. A table that has landed without a note has none in it: then the name of the table gives it.
+    Return the landing with the state of each change table in its 'tables': {
+      'landed': the position up to which it has every event; none if nothing has ever landed in it,
+      'timeline': the timeline of the WAL at that position,
+      'events': the number of its events; with only_new the number of events that were added since it was last read,
+      'begun', 'note': see get_landing_note. 'begun' is read from the change table: if two landings begin a table at once, both continue
+        with the same id. If a table has landed without a `_note`, the id is made from its name.
     }
-    Refuse a database whose WAL has not reached the position up to which a change table has landed. Another landing may have gone further
-    since the position of the WAL was read, so it is read again first.
+    Refuse a database whose WAL has not reached the position up to which a change table has landed. Since the WAL's position was read,
+    another landing may have landed more, so the WAL's position is read again before the refusal.
 -#}
 {% macro read_landed_places(landing, only_new=false) %}
     {%- set selects, tables = [], [] -%}
@@ -117,8 +121,8 @@
 
 
 {#-
-    Write the marks that change tables need: a table that is new to its slot gets a mark where it begins. A table whose events may have been
-    lost gets a mark of that, at which its readers re-anchor. Return the landing after that.
+    Write the marks that change tables need: a new table gets a mark where its events begin. If events of a table may have been lost, the
+    table gets a gap mark, at which its readers re-anchor. Return the landing with these marks.
 -#}
 {% macro begin_change_tables(landing) %}
     {%- set marks = [] -%}
@@ -128,13 +132,16 @@
     {%- endfor -%}
     {%- if not marks -%} {{ return(landing) }} {%- endif -%}
     {#-
-        Make a temporary slot, because that waits until the transactions that are running have ended. Otherwise a commit that nobody sees
-        yet, because it waits for a standby, would be neither in the feed nor in the table.
+        Make a temporary slot, because PostgreSQL then waits until all running transactions have ended. Otherwise a commit that is still
+        invisible, because it waits for a standby, would be neither in the feed nor in the table.
     -#}
     {%- do dbt_backfill.read_from_postgres(landing, 'wait for the transactions that are open',
         'select lsn::text as value_1 from ' ~ dbt_backfill.get_temporary_slot_sql(landing.slot)) -%}
     {%- for mark in marks -%}
-        {#- A mark has a time. Without one, deleting old events by their time would keep an old mark, and hide that events are missing. -#}
+        {#-
+            A mark has a time. Without a time, the deletion of old events by their time would keep an old mark, which would hide that events
+            are missing.
+        -#}
         {%- set values = {
             '_op': dbt_backfill.string_literal(mark.op), '_lsn': mark.position, '_seq': -2, '_committed_at': 'current_timestamp()',
             '_timeline': mark.table.facts.timeline, '_note': dbt_backfill.string_literal(mark.table.note),
@@ -148,7 +155,7 @@
         {%- endset -%}
         {%- do dbt_backfill.run_table('mark where ' ~ mark.table.table ~ ' begins', dbt_backfill.get_land_sql(mark.table, event)) -%}
         {%- if mark.why -%}
-            {%- do log(mark.table.table ~ ': ' ~ mark.why ~ ': what reads ' ~ mark.table.relation.render() ~ ' is re-anchored', info=true) -%}
+            {%- do log(mark.table.table ~ ': ' ~ mark.why ~ ': the readers of ' ~ mark.table.relation.render() ~ ' re-anchor', info=true) -%}
         {%- endif -%}
     {%- endfor -%}
     {{ return(dbt_backfill.read_landed_places(landing)) }}
@@ -156,8 +163,8 @@
 
 
 {#-
-    Return {'op': `w` where a table begins, `g` where events before may be missing; 'position', 'why'}; none if the slot goes on where the
-    table ends.
+    Return the mark that a table needs: {'op': `w` for the begin of a table, `g` for a gap, before which events may be missing; 'position',
+    'why'}; none if the slot continues where the table ends.
 -#}
 {% macro get_needed_mark(landing, table) %}
     {%- set confirmed, landed = landing.confirmed, table.landed -%}
@@ -170,7 +177,7 @@
         {{ return({'op': 'g', 'position': landed + 1, 'why': 'the timeline of the WAL is ' ~ table.facts.timeline ~ ' and was ' ~ table.timeline}) }}
     {%- elif confirmed < landed and dbt_backfill.tells_otherwise(landing, table) -%}
         {%- set why = 'the slot ' ~ landing.slot ~ ' has other events between ' ~ confirmed ~ ' and ' ~ landed
-            ~ ' than have landed, so the database was put back' -%}
+            ~ ' than have landed, so the database was restored' -%}
         {{ return({'op': 'g', 'position': landed + 1, 'why': why}) }}
     {%- endif -%}
     {{ return(none) }}
@@ -178,9 +185,10 @@
 
 
 {#-
-    True if the database was restored to an earlier state, and its WAL has passed the position where it was. A slot is behind the change table
-    after a landing that died: then the slot's events up to the end of the table are compared with those that have landed. A slot that
-    another landing has advanced meanwhile shows nothing; the other landing has compared them itself.
+    True if the database was restored to an earlier state, and its WAL has already passed the previous position. The slot is behind the
+    change table if a landing died. Then the slot's events up to the end of the table are compared with the landed events. If another
+    landing has advanced the slot meanwhile, the comparison proves nothing, and the result is false: the other landing has compared the
+    events itself.
 -#}
 {% macro tells_otherwise(landing, table) %}
     {%- set sql -%}

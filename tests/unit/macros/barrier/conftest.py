@@ -1,4 +1,4 @@
-"""The progress table: the fences and transitions of a barrier are executed over it."""
+"""The progress table, in which a barrier's fences and state changes are executed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ class Progress:
         self._duck.create("lake.mv__progress", COLUMNS)
 
     def fill(self, *vnodes: dict[str, Any], **everywhere: Any) -> None:
-        """Rows of the vnodes 0, 1, …, two unless there are more; the state is in the epoch 2."""
+        """Write the rows of vnodes 0, 1, …: two vnodes unless more are given. The state is at epoch
+        2.
+        """
         row = {"epoch": 2, "backfill_finished": False, "row_count": 0, "upstream_version": "16"}
         row |= {"dirty": False, **everywhere}
         rows = []
@@ -48,7 +50,7 @@ class Progress:
         self._duck.create("lake.mv__progress", COLUMNS, rows)
 
     def read(self, *names: str) -> list[Any]:
-        """These columns of every vnode."""
+        """Return these columns for every vnode."""
         rows = self._duck.rows(f"select {', '.join(names)} from lake.mv__progress order by vnode")
         return [row[0] for row in rows] if len(names) == 1 else rows
 
@@ -56,7 +58,7 @@ class Progress:
         return [json.loads(barrier) for barrier in self.read("unwritten")[0]]
 
     def fence(self, fence: str) -> Any:
-        """What a fence gives: true, or the error that it raises."""
+        """Evaluate a fence. Return true, or the error that the fence raises."""
         try:
             [(passes,)] = self._duck.rows(f"select {fence}")
         except RaisedError as error:
@@ -64,9 +66,11 @@ class Progress:
         return passes
 
     def move(self, transition: str, *arguments: Any, **values: Any) -> int:
-        """Execute the statements of a transition; return how many rows they change.
+        """Execute the statements of a macro that changes the state. Return how many rows they
+        change.
 
-        A macro without text has sent them. `values` are what variables hold, as JSON.
+        If the macro returns no text, its last sent statement is executed. `values` are SQL
+        variables, as JSON.
         """
         sql = self._macros.call(transition, *arguments)
         if not isinstance(sql, str):
@@ -83,7 +87,7 @@ def progress(macros: Macros, duck: Duck) -> Progress:
 
 @pytest.fixture
 def with_plan(make_plan: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
-    """The columns of the progress table while such a plan exists."""
+    """The columns of the progress table while this plan exists."""
 
     def with_plan(**changes: Any) -> dict[str, Any]:
         plan = make_plan(**{"invocation_id": "run7", "planned_at": "noon", **changes})

@@ -1,4 +1,4 @@
-"""What a barrier may read: by the config, by what people have set, and by budgets of its run."""
+"""How much a barrier may read: the config, people's controls and the budgets of the run decide."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LIFTED = {"value": "default", "set_by": "alice", "set_at": "2026-11-24 10:00"}
 
 
 def run(**changes: Any) -> Any:
-    """The namespace of a loop, before its first barrier."""
+    """The variables of a run's loop before its first barrier."""
     start = {"rows": 0, "committed": 0, "rebuild": None, "next": None}
     return SimpleNamespace(**{**start, **changes})
 
@@ -78,7 +78,7 @@ def test_the_former_of_two_generations_reads_no_ranges_whatever_is_set(
         (0, 10, (10, "config")),
         (20, 10, (5, "run_rows")),
         (0, None, (25, "run_rows")),
-        (26, 10, (0, "run_rows")),  # a range may hold a few more rows than it is to
+        (26, 10, (0, "run_rows")),  # a range may have a few more rows than its limit
     ],
 )
 def test_the_last_range_is_cut_to_what_is_left(
@@ -97,7 +97,7 @@ def test_a_pause_stops_also_a_run_with_a_budget(allow: Callable[..., Any]) -> No
         ({}, {"rows": 1000}, False, False),
         ({"run_rows": 25}, {"rows": 24}, False, False),
         ({"run_rows": 25}, {"rows": 25}, False, True),
-        ({"run_rows": 25}, {"rows": 25}, True, False),  # then there is nothing to save up
+        ({"run_rows": 25}, {"rows": 25}, True, False),  # nothing is left to read
         ({"run_rows": 25}, {"rows": 25, "rebuild": "full refresh"}, False, False),
         ({"run_rows": 25}, {"rows": 25, "next": "planned"}, False, False),
         ({"run_minutes": 3}, {}, False, False),

@@ -1,4 +1,4 @@
-"""What a run knows before it asks anything of Spark."""
+"""What a run knows before it sends any statement to Spark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.macros import Macros
 
 @pytest.fixture(autouse=True)
 def nodes(macros: Macros) -> dict[str, Any]:
-    """Those of the project, by which other tables are made."""
+    """The nodes of the project, which create other tables."""
     nodes: dict[str, Any] = {}
     macros.context["graph"] = SimpleNamespace(nodes=nodes)
     return nodes
@@ -80,7 +80,8 @@ def test_partitions_are_for_a_live_database_only(
     options["backfill_partitions"] = 4
     with refused(
         "backfill_partitions is 4, and lake.up is a table that Spark itself divides among its "
-        "tasks. Remove it; it says how many connections read a range of a live database"
+        "tasks. Remove backfill_partitions; it sets how many connections read a range of a "
+        "live database"
     ):
         macros.call("check_options_of_upstream", {"relation": up, "kind": "delta"}, None, options)
     live = {"relation": up, "kind": "postgres"}

@@ -1,4 +1,4 @@
-"""What becomes of the MV's files after a barrier."""
+"""What happens to the MV's files after a barrier."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_and_once_all_has_been_read(
 def test_delta_sorts_by_the_key_but_for_its_partitions(
     macros: Macros, backfill: Any, config: dict[str, Any], columns: list[str]
 ) -> None:
-    """And not where it has an order of its own."""
+    """A table with its own clustering is not sorted."""
     macros.config.update(config)
     sql = macros.call("get_compact_mv_sql", backfill, {"committed": {"key": KEY}}, "sort")
 
@@ -71,7 +71,7 @@ Compact = Callable[..., list[str]]
 
 @pytest.fixture
 def compact(macros: Macros, backfill: Any) -> Compact:
-    """The lines of a sort or compaction after the barrier 5, whose statements return these rows."""
+    """The lines of a sort or compaction after barrier 5. Its statements return these rows."""
 
     def compact(work: str, *results: list[Any]) -> list[str]:
         macros.results = [[result] for result in results]

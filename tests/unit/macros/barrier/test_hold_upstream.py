@@ -1,4 +1,4 @@
-"""A tag holds the version that the mode `snapshot` reads for as long as it does."""
+"""A tag keeps the upstream's version while the mode `snapshot` reads it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 
 from support.macros import Macros
 
-HELD = {"dbt_backfill_b1": 7}  # the tags that exist, each with its snapshot
+HELD = {"dbt_backfill_b1": 7}  # the existing tags, and the snapshot of each
 
 
 def plan(version: str | None = "7", **other: Any) -> dict[str, Any]:
-    """`version` is that of the upstream which it reads, None for a plan that reads none."""
+    """A plan. `version` is the upstream's version that the plan reads, or None if it reads none."""
     source = {"role": "upstream", "relation": "lake.up", "kind": "iceberg"}
     return {
         "kind": "advance",
@@ -29,7 +29,7 @@ def plan(version: str | None = "7", **other: Any) -> dict[str, Any]:
     ("kind", "state", "planned", "holds"),
     [
         ("iceberg", {}, {}, True),
-        # The mode becomes snapshot.
+        # The mode changes to snapshot.
         (
             "iceberg",
             {"upstream_version": "7", "committed": {"backfill_mode": "arrangement"}},
@@ -37,9 +37,9 @@ def plan(version: str | None = "7", **other: Any) -> dict[str, Any]:
             True,
         ),
         ("delta", {}, {}, False),
-        ("iceberg", {}, {"kind": "reset"}, False),  # it reads nothing
-        ("iceberg", {}, {"last_range": True}, False),  # nothing reads it again
-        ("iceberg", {"upstream_version": "7"}, {}, False),  # it is held
+        ("iceberg", {}, {"kind": "reset"}, False),  # a reset reads nothing
+        ("iceberg", {}, {"last_range": True}, False),  # no later range reads this version
+        ("iceberg", {"upstream_version": "7"}, {}, False),  # the version is already held
         ("iceberg", {}, {"version": "0"}, False),  # there is no snapshot
         ("iceberg", {"finished": True}, {}, False),
     ],
@@ -57,12 +57,13 @@ def test_the_barrier_that_begins_to_read_a_version_holds_it(
     ("kind", "tags", "last", "lets_go"),
     [
         ("iceberg", HELD, plan(backfill_mode="arrangement"), True),
-        # The first barrier that leaves the version, or any later one if that run died before.
+        # The first barrier at another version drops the tag. If that run died before, a later
+        # barrier drops it.
         ("iceberg", HELD, plan("9"), True),
         ("iceberg", HELD, plan(None), True),  # a reset
         ("iceberg", HELD, plan("7"), False),
         ("iceberg", {}, plan("9"), False),
-        ("iceberg", {"dbt_backfill_b2": 7}, plan("9"), False),  # another MV's
+        ("iceberg", {"dbt_backfill_b2": 7}, plan("9"), False),  # the tag of another MV
     ],
 )
 def test_the_first_barrier_that_leaves_the_version_or_the_mode_lets_it_go(
@@ -77,7 +78,9 @@ def test_the_first_barrier_that_leaves_the_version_or_the_mode_lets_it_go(
 def release(
     macros: Macros, backfill: Any, options: Any, make_state: Any, make_plan: Any, make_source: Any
 ) -> Callable[..., list[str]]:
-    """What is sent once all has been read: by a run that has staged its last rows, or any later."""
+    """The statements that are sent after all rows were read, by the run that staged the last rows
+    or by a later run.
+    """
     macros.context["adapter"].cache_dropped = lambda relation: ""
     backfill["upstream"]["kind"] = "postgres"
 

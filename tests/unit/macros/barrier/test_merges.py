@@ -1,4 +1,6 @@
-"""The statements of a barrier that write the MV, run over tables: rows before, rows after."""
+"""The statements of a barrier that write the MV, executed over tables. The rows before and after
+are compared.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,13 @@ Rows = dict[Key, str]
 UPSTREAM: Rows = {(k, s): f"n{k}{s}" for k in range(8) for s in range(8) if (k + s) % 3}
 QUERY = "select id as k, shard, name from `up` where shard <> 5"
 COLUMNS = {"k": "bigint", "shard": "int", "name": "string"}
-LOW, HIGH = (1, 2), (5, 6)  # of the range of a plan, whose keys lie above LOW and up to HIGH
+LOW, HIGH = (1, 2), (5, 6)  # the planned range has the keys above LOW and up to HIGH
 ABOVE: Rows = {(2, 5): "left", (5, 6): "left", (6, 1): "left"}
 DOWN = {"range_low": ["5", "6"], "range_high": ["1", "2"]}
 
 
 def returned(within: Callable[[Key], bool], rows: Rows = UPSTREAM) -> Rows:
-    """What the query returns of the upstream, of the keys within these bounds."""
+    """The rows that the query returns for the keys within these bounds."""
     return {key: name for key, name in rows.items() if key[1] != 5 and within(key)}
 
 
@@ -42,7 +44,7 @@ PREFIX = returned(read)
 def execute(
     macros: Macros, duck: Duck, backfill: Any, staged: Any, make_state: Any, make_plan: Any
 ) -> Callable[..., Rows]:
-    """The rows of the MV after a plan was executed, whose vnodes are at `positions`."""
+    """Execute a plan while the vnodes are at `positions`. Return the rows of the MV."""
     macros.context["model"] = {"name": "mv"}
     send = macros._run
 
@@ -80,7 +82,7 @@ def execute(
         duck.create("lake.up@17", names, [(*key, name) for key, name in upstream.items()])
         duck.create("lake.mv", COLUMNS, [(*key, name) for key, name in mv.items()])
         if stage is not None:
-            # The key comes last, as in what is staged.
+            # The key comes last, as in the staged rows.
             types = {"name": "string", "k": "bigint", "shard": "int", "__bf_dropped": "boolean"}
             duck.create("stage", types, [(name, *key, not name) for key, name in stage.items()])
             low, high = ([str(part) for part in end(stage)] for end in (min, max))
@@ -104,7 +106,7 @@ def execute(
 def test_a_range_is_what_the_query_returns_between_its_ends(
     execute: Any, macros: Macros, file_format: str
 ) -> None:
-    """Sent twice it changes nothing, though Iceberg writes the rows again."""
+    """A statement that is sent twice changes nothing, although Iceberg writes the rows again."""
     macros.config["file_format"] = file_format
     after = PREFIX | returned(in_range)
 
@@ -133,7 +135,7 @@ def test_where_positions_go_down_a_range_lies_below_the_position(
 
 # -- the changes ----------------------------------------------------------------------------------
 
-# A change, a key that the query drops, one that is new, and one that was never there.
+# A changed key, a key that the query drops, a new key, and a key that never existed.
 STAGE: Rows = {(0, 1): "later", (0, 4): "", (1, 2): "new", (0, 3): ""}
 CHANGED: Rows = {**{key: PREFIX[key] for key in PREFIX if key != (0, 4)}, (0, 1): "later"} | {
     (1, 2): "new"
@@ -144,7 +146,7 @@ CHANGED: Rows = {**{key: PREFIX[key] for key in PREFIX if key != (0, 4)}, (0, 1)
 def test_changes_are_merged_and_what_the_query_drops_is_deleted(
     execute: Any, bounded: bool
 ) -> None:
-    """Also where nothing is known of the least and the greatest key."""
+    """This also holds if the least and the greatest key are unknown."""
     plan = {"range_row_count": None}
 
     assert execute(PREFIX, plan, stage=STAGE, bounded=bounded) == CHANGED
@@ -174,7 +176,7 @@ def test_they_may_be_merged_at_once_where_positions_go_down(
         assert execute(before, plan, stage=stage, **at) == after
 
 
-# -- what compares the MV with the query ----------------------------------------------------------
+# -- kinds that compare the MV with the query -----------------------------------------------------
 
 
 def test_a_reanchor_puts_every_row_right_also_above_the_position(execute: Any) -> None:
@@ -216,7 +218,7 @@ def test_a_range_of_a_sweep_is_put_right_and_what_is_above_it_stays(execute: Any
 def test_where_positions_differ_each_vnode_of_a_sweep_is_put_right_above_its_own(
     execute: Any, vnode_of: Any
 ) -> None:
-    """The vnodes 0 and 3 are read, of which one has not started; the others are left alone."""
+    """Vnodes 0 and 3 are swept, and vnode 3 has not started. The other vnodes are left alone."""
     positions = [(3, 3), LOW, LOW, None]
     wrong = {key: "wrong" for key in UPSTREAM} | ABOVE | {(0, 0): "left"}
     plan = {"sweeps": True, "vnodes": [0, 3], "range_low": None}
@@ -259,7 +261,7 @@ def test_a_slice_of_a_fill_is_put_right_and_nothing_else(
 def test_a_rescale_removes_the_rows_that_are_read_again(
     execute: Any, vnode_of: Any, descending: Any, make_plan: Any, goes_down: bool
 ) -> None:
-    """Of 4 vnodes, 0 and 2 come together at the less advanced position, and 1 and 3."""
+    """Vnodes 0 and 2 are merged, and vnodes 1 and 3. Each pair gets its less advanced position."""
     positions, least = [(3, 3), (5, 1), (5, 6), (2, 4)], [(3, 3), (2, 4)]
     plan: dict[str, Any] = {"kind": "rescale", "vnode_count": 2, "range_high": ["2", "4"]}
     if goes_down:
@@ -282,7 +284,8 @@ WRITES: dict[str, dict[str, Any]] = {
     "changes": {"plan": {"range_row_count": None}, "stage": STAGE},
     "at once": {"plan": {"at_once": True}, "stage": STAGE},
     "re-anchor": {"plan": {"kind": "reanchor"}},
-    # Spark drops a prefix that it sees to be empty, and a fence in it: the MERGE would delete.
+    # If Spark knows that the prefix is empty, it drops the prefix and the fence inside. The MERGE
+    # would then delete rows.
     "re-anchor to nothing": {"plan": {"kind": "reanchor"}, "upstream": {}},
     "removal": {"plan": {"kind": "reanchor", "touched": [["5", "6"]]}},
     "sweep": {"plan": {"sweeps": True}},
@@ -304,7 +307,7 @@ def test_nothing_is_written_once_another_plan_stands(
     assert {(k, shard): name for k, shard, name in duck.rows("select * from lake.mv")} == before
 
 
-# -- what replaces the MV -------------------------------------------------------------------------
+# -- kinds that replace the MV --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("stands", [True, False])
@@ -312,7 +315,7 @@ def test_nothing_is_written_once_another_plan_stands(
 def test_the_mv_is_replaced_while_the_plan_stands(
     macros: Macros, duck: Duck, backfill: Any, make_plan: Any, kind: str, stands: bool
 ) -> None:
-    """A reset empties it; a swap takes the rows of the version that belongs to the state."""
+    """A reset empties the MV. A swap copies the rows of the version that belongs to the state."""
     macros.stub("mv_clauses", lambda *_: "")
     progress = {"vnode": "int", "epoch": "bigint"}
     progress |= dict.fromkeys(("plan_id", "plan_kind", "plan", "last"), "string")

@@ -1,4 +1,4 @@
-"""Step 1: which of the tables there are, and whether they belong together."""
+"""Step 1: which tables exist, and whether they belong together."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.macros import Macros
 
 Observe = Callable[..., Any]
 
-# The plan of epoch 0 of an MV of which nothing was merged.
+# The plan of epoch 0. Nothing was merged into its MV yet.
 CREATED = {"epoch": 0, "kind": "create", "backfill_id": "b1", "vnode_count": 4}
 OURS = {"dbt_backfill.id": "b1", "dbt_backfill.format": "2"}
 
@@ -23,7 +23,7 @@ OURS = {"dbt_backfill.id": "b1", "dbt_backfill.format": "2"}
 def observe(
     macros: Macros, backfill: Any, analysis: Any, stored: Callable[..., str], no_questions: None
 ) -> Observe:
-    """Observes what exists: any of m(v), p(rogress), b(arriers) and c(ontrols)."""
+    """Observe these existing tables: any of m(v), p(rogress), b(arriers) and c(ontrols)."""
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
     macros.stub("_is_of_another_model", lambda backfill, missing, left: False)
     macros.stub("analyze_query", lambda backfill, nothing: analysis)
@@ -61,7 +61,7 @@ def observe(
 
 
 def test_an_mv_without_its_history_is_read(macros: Macros, observe: Observe) -> None:
-    """It is for people: nothing that decides reads it."""
+    """The history is for people. No decision depends on it."""
     state = observe("mp")["state"]
 
     assert (state["epoch"], state["written"]) == (2, None)
@@ -72,11 +72,11 @@ def test_an_mv_without_its_history_is_read(macros: Macros, observe: Observe) -> 
 def test_it_is_known_how_far_the_history_of_this_very_mv_is_written(
     observe: Observe, written: int | None, known: int
 ) -> None:
-    """One that an MV of the same name has left has none of its barriers."""
+    """If an earlier MV of the same name left the history, it has no barrier of this MV."""
     assert observe(written=written)["state"]["written"] == known
 
 
-# -- which tables there are ---------------------------------------------------------------------
+# -- which tables exist -------------------------------------------------------------------------
 
 
 def test_an_mv_that_is_not_there_yet_is_about_to_be_created(
@@ -102,7 +102,9 @@ def test_an_mv_that_is_not_there_yet_is_about_to_be_created(
 def test_what_a_run_that_died_has_not_created_is_created_before_anything_else(
     macros: Macros, observe: Observe, exist: str
 ) -> None:
-    """Its plan may exist already: the progress table is created with it, before the MV."""
+    """The plan may already exist, because it is created together with the progress table and before
+    the MV.
+    """
     created: list[Any] = []
     macros.stub("create_backfill", lambda backfill, state: created.append(state))
     planned = {"epoch": 1, "kind": "advance"}
@@ -110,14 +112,14 @@ def test_what_a_run_that_died_has_not_created_is_created_before_anything_else(
     state = observed["state"]
 
     assert observed["analysis"]["explained"]
-    assert observed["mv"] is None  # its comments have to be written
+    assert observed["mv"] is None  # its comments must be written
     assert [state["missing"] for state in created] == [True]
     assert state["planned"] == planned
     assert not state.get("missing")
 
 
 def test_what_was_begun_for_another_model_is_created_anew(macros: Macros, observe: Observe) -> None:
-    """By the script of its first plan, and not before it."""
+    """The script of its first plan creates the tables, but nothing creates them earlier."""
     macros.stub("_is_of_another_model", lambda backfill, missing, left: True)
     macros.stub("create_backfill", lambda *_: pytest.fail("created"))
 
@@ -128,7 +130,9 @@ def test_what_was_begun_for_another_model_is_created_anew(macros: Macros, observ
 def test_an_mv_that_was_created_since_dbt_listed_the_tables_is_read(
     macros: Macros, observe: Observe
 ) -> None:
-    """By the run whose first barrier may be at work: its state is no remains."""
+    """Another run may be executing its first barrier. The state belongs to that run, and must not
+    be replaced.
+    """
     macros.stub("_is_of_another_model", lambda *_: pytest.fail("gives way"))
     there = SparkRelation.create(schema="lake", identifier="mv", type="table")
     observed = observe("pb", created=there)
@@ -138,7 +142,7 @@ def test_an_mv_that_was_created_since_dbt_listed_the_tables_is_read(
 
 
 def missing(analysis: Any) -> dict[str, Any]:
-    """What a run observes that finds no MV, in the session of `make_state`."""
+    """What a run observes if there is no MV, in the session of `make_state`."""
     settings = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "false"}
     return {"analysis": analysis, "state": {"settings": settings}}
 
@@ -156,7 +160,9 @@ def test_what_was_begun_for_another_model_gives_way(
     macros: Macros, backfill: Any, analysis: Any, make_state: Any, make_plan: Any, begun: str,
     left: Any, gives_way: bool,
 ) -> None:  # fmt: skip
-    """Its first plan says so, or, where there is none yet, the one by which it was created."""
+    """The first plan shows for which model the state was created. If there is none, the plan of
+    epoch 0 shows it.
+    """
     found = make_state(
         epoch=0, **({"committed": CREATED} | {begun: make_plan(kind="create", **left)})
     )
@@ -185,12 +191,14 @@ def test_a_progress_table_without_a_state_gives_way_to_nothing(
 def test_a_state_of_another_format_is_refused_by_its_number(
     macros: Macros, observe: Observe, refused: Any, exist: str, format: str | None
 ) -> None:
-    """The first format had no number. Nothing is asked of what may have other columns."""
+    """The first format had no number. No statement is sent, because the state may have other
+    columns.
+    """
     properties = {"dbt_backfill.id": "b1", **({"dbt_backfill.format": format} if format else {})}
     with refused(
-        f"its state lake.mv__progress has the format {format or 1}, and this version of the "
-        "package reads 2. Use the version that made it, or drop lake.mv, lake.mv__progress and "
-        "lake.mv__barriers to build it again."
+        f"its state lake.mv__progress has the format {format or 1}, but this version of the "
+        "package reads 2. Use the version of the package that made it, or drop lake.mv, "
+        "lake.mv__progress and lake.mv__barriers to build it again."
     ):
         observe(exist, properties)
     assert macros.statements == []
@@ -249,22 +257,26 @@ def test_a_copy_without_its_state_is_refused_as_a_clone_with_both_ways(
     observe: Observe, refused: Any
 ) -> None:
     with refused(
-        "lake.mv is a clone of the MV prod.mv, without its state. To go on from there: dbt "
-        "run-operation clone_backfill --args '{model: mv, source: prod.mv, replace: true}'. To "
-        "have its rows compared with the query: dbt run-operation adopt_table --args '{model: mv}'."
+        "lake.mv is a clone of the MV prod.mv, without its state. To continue from the state of "
+        "that MV: dbt run-operation clone_backfill --args '{model: mv, source: prod.mv, "
+        "replace: true}'. To have its rows compared with the query: dbt run-operation "
+        "adopt_table --args '{model: mv}'."
     ):
         observe("m", COPIED)
-    with refused("lake.mv is a clone of the MV prod.mv, without its state. To go on from there: "):
+    with refused(
+        "lake.mv is a clone of the MV prod.mv, without its state. To continue from the state of "
+        "that MV: "
+    ):
         observe("m", {**OURS, "dbt_backfill.mv": "lake.mv", "dbt_backfill.clone": "prod.mv"})
 
 
 def test_a_copy_with_a_state_that_was_copied_beside_it_is_refused(
     observe: Observe, refused: Any
 ) -> None:
-    """A barrier may have come between the two copies, and the ids do not show it."""
+    """A barrier may have been committed between the two copies, but the ids do not show this."""
     with refused(
-        "lake.mv is a copy of the MV prod.mv, and its state is a copy too, by something else than "
-        "clone_backfill, so that nobody knows whether they are of one barrier. "
+        "lake.mv is a copy of the MV prod.mv, and its state is a copy too, but clone_backfill did "
+        "not make them, so they may be of different barriers. "
     ):
         observe(properties=COPIED)
 
@@ -278,7 +290,7 @@ def test_a_copy_with_a_state_that_was_copied_beside_it_is_refused(
         ("spark_catalog.lake.mv", None),
         ("other.mv", "other.mv"),
         ("lake.mv2", "lake.mv2"),
-        # What Spark shows of a name with `secret` in it.
+        # What Spark shows instead of a name that contains `secret`.
         ("*********(redacted)", None),
     ],
 )
@@ -296,8 +308,8 @@ def test_what_an_mv_of_before_has_left_is_not_a_state(observe: Observe, left: st
 
 
 NO_CONTROLS = (
-    "lake.mv__controls exists, and has no controls of this package. Rename it, or give the model "
-    "another alias."
+    "lake.mv__controls exists, but is not a controls table of this package. Rename it, or give "
+    "the model another alias."
 )
 
 
@@ -326,7 +338,7 @@ def test_controls_of_others_that_appear_later_are_refused(
 
 
 FOREIGN = (
-    "lake.mv exists, and was not made by this materialization. To keep its rows: dbt run-operation "
+    "lake.mv exists, but was not made by this materialization. To keep its rows: dbt run-operation "
     "adopt_table --args '{model: mv}'. To replace it: set replace_existing to true, and run the "
     "model once with --full-refresh. Or drop or rename it."
 )
@@ -373,7 +385,7 @@ def test_another_format_than_the_mv_was_made_in_is_refused(
 
 @pytest.fixture
 def observe_iceberg(macros: Macros, observe: Observe, options: Any, make_plan: Any) -> Observe:
-    """Observes an Iceberg MV whose last barrier left it at the snapshot 11."""
+    """Observe an Iceberg MV that the last barrier left at snapshot 11."""
     options["file_format"] = "iceberg"
     committed = make_plan(epoch=2, mv_snapshot_id="11", committed_at="2024-05-01T10:00:00Z")
 
@@ -387,36 +399,38 @@ def observe_iceberg(macros: Macros, observe: Observe, options: Any, make_plan: A
     return observe_iceberg
 
 
-BEGUN_ANEW = "lake.mv was reset, as by a full refresh that came late"
+BEGUN_ANEW = "lake.mv was reset by something else, such as a late full refresh"
 AT = "2024-05-01T10:00:00Z"
 KNOWN = {"mv_snapshot_id": "11", "committed_at": AT}
 
-# The snapshot that it is at, its history, what else is known; if it was reset.
+# Each entry: the MV's snapshot, its history, other facts, and whether a late reset is found.
 HISTORIES: dict[str, tuple[str, dict[str, int] | None, dict[str, Any], bool]] = {
     "as its last barrier left it": ("11", None, {}, False),
     "no barrier has left it anywhere": ("12", None, {"last": {}}, False),
-    # A run that was interrupted has written to it, or it was compacted.
+    # An interrupted run has written to the MV, or the MV was compacted.
     "written on": ("12", {"entries": 1, "ancestors": 1}, {}, False),
     "gone back to": ("12", {"entries": 2, "ancestors": 1}, {}, False),
     "the snapshot of the barrier has expired": ("12", {"entries": 0, "begun": 0}, {}, False),
     "written on, and empty": (
         "12", {"entries": 1, "ancestors": 1, "begun": 0, "rows": 0}, {}, False
     ),
-    # By what is planned: a reset, or one that was given up.
+    # The plan explains the new snapshot: the plan is a reset, or a reset that was given up.
     "replaced by a reset": ("12", None, {"planned": {"kind": "reset"}}, False),
     "replaced by one that was given up": ("12", None, {"planned": {"kind": "abandon"}}, False),
-    # By a reset that came late, which Iceberg lets replace it; it has nothing to lose.
+    # A late reset has replaced the MV, which Iceberg allows. The MV is empty, so nothing more can
+    # be lost.
     "begun anew, and empty": (
         "12", {"entries": 1, "ancestors": 0, "begun": 1, "rows": 0}, {}, True
     ),
     "begun anew long ago, and empty": (
         "12", {"entries": 0, "ancestors": 0, "begun": 1, "rows": 0}, {}, True
     ),
-    # That commit has written to it, so that its snapshot shows nothing any more.
+    # The commit itself has written to the MV after the late reset, so the snapshot no longer
+    # shows the reset.
     "the last commit has found it begun anew": (
         "11", None, {"last": {**KNOWN, "begun_anew": True}}, True
     ),
-    # Whatever has been merged into it since: nothing of that was committed.
+    # It does not matter what was merged after that reset, because none of it was committed.
     "replaced by a reset that was not committed": (
         "12", {"entries": 1, "ancestors": 0, "begun": 1, "root": "12", "rows": 7}, {"reset": "p1"},
         True,
@@ -425,7 +439,7 @@ HISTORIES: dict[str, tuple[str, dict[str, int] | None, dict[str, Any], bool]] = 
         "12", {"entries": 1, "ancestors": 0, "begun": 1, "root": None, "rows": 7}, {"reset": "p1"},
         True,
     ),
-    # It has the id of the run that replaced it last, and the other run has committed that.
+    # The MV has the id of the run that replaced it last. The other run has committed the reset.
     "replaced by two runs for one reset, and compacted": (
         "12", {"entries": 1, "ancestors": 1},
         {"reset": "p1 of b", "last": {**KNOWN, "mv_root_id": "9", "mv_reset_id": "p1 of a"}}, False,
@@ -446,7 +460,7 @@ def test_an_iceberg_mv_goes_on_or_is_to_be_reset(
     macros: Macros, observe_iceberg: Observe, make_plan: Any, at: str, history: Any,
     known: dict[str, Any], anew: bool,
 ) -> None:  # fmt: skip
-    """Its history is asked only where it is not as the last barrier left it."""
+    """The history is only read if the MV is not at the snapshot where the last barrier left it."""
     more = {"last": KNOWN, **known}
     committed = make_plan(epoch=2, **more.pop("last"))
     observed = observe_iceberg(at, history, committed=committed, **more)
@@ -494,7 +508,7 @@ def test_a_catalog_that_caches_is_refused_before_the_state_counts(
 
 
 ANOTHER = (
-    "its state lake.mv__progress belongs to another MV. Restore the one that was made with "
+    "its state lake.mv__progress belongs to another MV. Restore the state that was made with "
     "lake.mv, or drop both to build it again, or only the state (dbt run-operation drop_backfill "
     "--args '{model: mv, keep_mv: true}') to adopt the table."
 )
@@ -513,7 +527,7 @@ def test_an_mv_with_another_id_is_refused(observe: Observe, refused: Any) -> Non
 def test_a_progress_table_without_a_committed_plan_is_refused(
     macros: Macros, observe: Observe, refused: Any, make_state: Any
 ) -> None:
-    """The row of vnode 0 is gone."""
+    """The row of vnode 0 is missing."""
     state = make_state()
     del state["committed"]
     macros.stub("read_state", lambda *_, **__: {**state, "committed": None})

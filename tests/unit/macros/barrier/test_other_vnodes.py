@@ -1,4 +1,4 @@
-"""The commit by which the progress table gets another number of vnodes, or another key."""
+"""The commit that gives the progress table another number of vnodes, or another key."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TYPES = {
     **{"unwritten": "array<string>", "backfill_finished": "boolean", "row_count": "bigint"},
     **{"id": "bigint", "shard": "int"},
 }
-# id, shard, backfill_finished, row_count of each vnode.
+# id, shard, backfill_finished and row_count of each vnode.
 VNODES = [(3, 3, False, 10), (5, 1, False, 20), (9, 9, True, 30), (None, None, False, 0)]
 OUTCOME = json.dumps({"committed_at": "noon"})
 
@@ -29,7 +29,7 @@ OUTCOME = json.dumps({"committed_at": "noon"})
 def commit(
     macros: Macros, duck: Duck, backfill: Any, make_state: Any, make_plan: Any
 ) -> Callable[..., list[Vnode]]:
-    """The vnodes after the commit of a plan was sent; last their epoch, and if a plan exists."""
+    """Commit a plan. Return the vnodes. Each one ends with its epoch and whether a plan exists."""
 
     def commit(
         vnodes: Sequence[Vnode] = VNODES, stands: Any = None, times: int = 1,
@@ -78,7 +78,9 @@ def test_of_more_vnodes_each_takes_over_from_its_parent_and_the_first_has_its_co
 
 
 def test_of_fewer_vnodes_each_is_as_far_as_the_least_advanced_of_those_before(commit: Any) -> None:
-    """And has at most as many rows of each as that one has. (DuckDB's nulls are the greatest.)"""
+    """For each previous vnode, at most the rows of the least advanced vnode are counted. (In DuckDB
+    nulls are the greatest values.)
+    """
     begun = [(3, 3, False, 10), (5, 1, False, 20), (9, 9, True, 30), (2, 4, False, 5)]
 
     assert commit(begun, kind="rescale", vnode_count=2) == committed(
@@ -92,7 +94,9 @@ def test_of_fewer_vnodes_each_is_as_far_as_the_least_advanced_of_those_before(co
 def test_where_positions_go_down_the_greatest_is_the_least_advanced(
     commit: Any, descending: Any
 ) -> None:
-    """And one that has not begun is less advanced than any, one that has finished more."""
+    """A vnode that has not begun is less advanced than all others. A vnode that has finished is
+    more advanced.
+    """
     down = {"kind": "rescale", "key": descending}
     begun = [(3, 3, False, 10), (5, 1, False, 20), (4, 9, False, 5), (9, 9, True, 30)]
 
@@ -114,7 +118,9 @@ NOT_STARTED = (None, None, False, 0)
 def test_a_reset_gives_the_progress_table_its_vnodes_and_the_columns_of_its_key(
     commit: Any, duck: Duck, keys: Any, vnode_count: int, key: Any
 ) -> None:
-    """It is not created again: Iceberg would replace it whatever was committed to it since."""
+    """The table is not created again, because Iceberg would replace it whatever was committed to it
+    since.
+    """
     plan = {"kind": "reset", "vnode_count": vnode_count, "key": key or keys}
 
     assert commit(**plan) == committed(*[NOT_STARTED] * vnode_count)

@@ -1,4 +1,4 @@
-"""`barrier_seconds`: how many rows a range gets, by how long the last one took."""
+"""`barrier_seconds`: the time of the last range decides how many rows the next range gets."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def test_a_range_is_halved_or_doubled_or_stays(size: Any, seconds: float, rows: 
 def test_a_target_that_no_range_can_meet_does_not_end_in_ranges_of_a_few_rows(size: Any) -> None:
     assert size(sized_rows=1500, seconds=900) == 1000
     assert size(sized_rows=1000, seconds=900) == 1000
-    assert size(sized_rows=40, seconds=900) == 40  # as the rate limit said
+    assert size(sized_rows=40, seconds=900) == 40  # the rate limit says so
 
 
 @pytest.mark.parametrize(
     "committed",
     [
         {"range_row_count": None},
-        {"seconds": None},  # an earlier run had planned it
+        {"seconds": None},  # an earlier run had planned the barrier
     ],
     ids=["no range", "not measured"],
 )
@@ -54,7 +54,7 @@ def test_a_barrier_that_says_nothing_of_the_size_leaves_it(size: Any, committed:
 def test_a_range_that_a_limit_has_cut_halves_the_size_but_does_not_double_it(
     size: Any, limit: int, seconds: float, rows: int
 ) -> None:
-    """A throttle, a rate limit below the size, or what was left of a budget."""
+    """The limit is a throttle, a rate limit below the size, or the rest of a budget."""
     assert size(sized_rows=8000, backfill_rate_limit=limit, seconds=seconds) == rows
 
 

@@ -12,7 +12,7 @@ from support.macros import Macros
 
 
 def took(seconds: float, of_range: float | None = None) -> dict[str, float]:
-    """The times of a barrier; all of it went into its range, unless it says otherwise."""
+    """The times of a barrier. Its range took the whole time, unless `of_range` says otherwise."""
     return {"seconds": seconds, "seconds_without_copy": seconds if of_range is None else of_range}
 
 
@@ -39,7 +39,7 @@ def report(macros: Macros, backfill: Any, make_plan: Any, make_state: Any) -> Ca
 
 @pytest.fixture
 def times(macros: Macros, backfill: Any) -> Callable[..., str]:
-    """What the line of a barrier ends with."""
+    """The last part of a barrier's line."""
 
     def times(plan: Any, state: Any, **took: float) -> str:
         macros.logged.clear()
@@ -117,7 +117,7 @@ def test_the_adapter_knows_where_a_model_stands(
 
 
 def test_a_count_that_nobody_knows_is_left_out(report: Any, macros: Macros) -> None:
-    """Of the deleted rows where a plan was executed inside of a script on Delta."""
+    """On Delta, the number of deleted rows is unknown if the plan was executed inside a script."""
     counts = macros.call("get_committed_counts", {"changed_row_count": 2})
 
     assert " · 2 changed · version 17 · " in report(counts=counts)
@@ -179,7 +179,7 @@ def test_a_barrier_is_told_to_the_user_and_not_only_to_the_log_file(
         ({}, {"row_count": 59}, 60, "60 s, 0.2 rows/s, 5 barriers left (about 5 min)"),
         ({}, {"row_count": 81}, 10, "10 s, 1.0 rows/s, 2 barriers left (about 20 s)"),
         ({}, {"row_count": 95}, 0.3, "0 s, 33 rows/s, 1 barrier left (about 0 s)"),
-        # Rows that were deleted since they were read count as read.
+        # Rows that were deleted after they were read still count as read.
         ({}, {"row_count": 120}, 7, "7 s, 1.4 rows/s, 1 barrier left (about 7 s)"),
         ({}, {"row_count": 60, "finished": True}, 10, "10 s, 1.0 rows/s"),
         ({"range_row_count": 0}, {"row_count": 60}, 10, "10 s"),

@@ -1,4 +1,4 @@
-"""The barriers of a run, and what becomes of a plan that an earlier run left."""
+"""The barriers of a run, and what a run does with a plan that an earlier run left."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def run(
     make_state: Callable[..., Any],
     make_plan: Callable[..., Any],
 ) -> Callable[..., Any]:
-    """Runs barriers of the given kinds; when they are used up there is nothing left to do."""
+    """Run barriers of the given kinds. After the last one there is nothing left to do."""
     macros.context["rebuilds"] = []
     macros.context["reported"] = []
     macros.stub(
@@ -91,10 +91,10 @@ def run(
 
 ADVANCE3 = ["advance"] * 3
 REFRESH = {"rebuild": "full refresh"}
-LATE = "lake.mv was reset, as by a full refresh that came late"
-FOUND_LATE = "a full refresh that came late has reset it"
+LATE = "lake.mv was reset by something else, such as a late full refresh"
+FOUND_LATE = "a late full refresh has reset it"
 
-# The kinds of the barriers that there are to run; options of the run; what it comes to.
+# Each entry: the kinds of the barriers, the options of the run, and the expected result.
 RUNS: dict[str, tuple[list[str], dict[str, Any], dict[str, Any]]] = {
     "one barrier": (
         ADVANCE3, {"barriers_per_run": 1}, {"barriers": 1, "message": "BARRIER 3 (40.0 %)"}
@@ -108,7 +108,7 @@ RUNS: dict[str, tuple[list[str], dict[str, Any], dict[str, Any]]] = {
         ["advance", "advance"], {},
         {"barriers": 2, "message": "BARRIERS 3 to 4 (100.0 %), CAUGHT UP"},
     ),
-    # Once nothing is left to read, changes that come during a barrier are the next run's.
+    # If nothing is left to read, the next run merges the changes that arrive during a barrier.
     "all, of an upstream that changes for ever": (
         ["advance"] * 5, {"rows": None}, {"barriers": 2, "message": "BARRIERS 3 to 4 (40.0 %)"}
     ),
@@ -116,7 +116,7 @@ RUNS: dict[str, tuple[list[str], dict[str, Any], dict[str, Any]]] = {
         [], {"finished": True}, {"barriers": 0, "plan": None, "message": "CAUGHT UP"}
     ),
     "paused": ([], {"finished": False}, {"barriers": 0, "message": "PAUSED (40.0 %)"}),
-    # After a full refresh the same run backfills; what it committed is counted all the same.
+    # After a full refresh, the same run also reads a range. Both barriers are counted.
     "a reset": (
         ["reset", "advance", "advance"], {"barriers_per_run": 1},
         {"barriers": 2, "message": "BARRIERS 3 to 4 (40.0 %)", "replaced": True},
@@ -133,7 +133,8 @@ RUNS: dict[str, tuple[list[str], dict[str, Any], dict[str, Any]]] = {
         ["reanchor", "advance"], {"barriers_per_run": 1},
         {"barriers": 1, "rows_backfilled": 0, "changed": 0, "deleted": 0, "replaced": False},
     ),
-    # An MV is rebuilt once in a run, and an advance that another one had planned is not it.
+    # A run rebuilds an MV only once. An advance that another run had planned does not count as the
+    # rebuild.
     "a full refresh": (
         ["reset", "advance"], {"barriers_per_run": 1, **REFRESH},
         {"rebuilds": ["full refresh", None]},
@@ -142,7 +143,7 @@ RUNS: dict[str, tuple[list[str], dict[str, Any], dict[str, Any]]] = {
         ["advance", "reset", "advance"], {"barriers_per_run": 1, **REFRESH},
         {"barriers": 3, "rebuilds": ["full refresh", "full refresh", None]},
     ),
-    # That one may have emptied the MV.
+    # The reset that was given up may have emptied the MV.
     "a full refresh after one that was given up": (
         ["abandon", "reset", "advance"], {"barriers_per_run": 1, "begun_anew": 3, **REFRESH},
         {"rebuilds": ["full refresh", "full refresh", None]},
@@ -167,7 +168,7 @@ RUNS: dict[str, tuple[list[str], dict[str, Any], dict[str, Any]]] = {
         {"barriers_per_run": 1, "found_anew": LATE, "query_changed": "its query changed"},
         {"rebuilds": ["its query changed", None]},
     ),
-    # In the same run: a full refresh that came late has emptied it in the middle.
+    # A late full refresh has emptied the MV in the middle of this run.
     "one that a barrier finds": (
         ["advance", "reset", "advance"], {"barriers_per_run": 1, "begun_anew": 3},
         {"barriers": 3, "rebuilds": [None, FOUND_LATE, None]},
@@ -187,7 +188,7 @@ def test_a_run_has_these_barriers_and_says_so(
 
 
 def test_an_mv_is_created_also_where_no_barrier_is_run(run: Any) -> None:
-    """A rate limit of 0 from the start."""
+    """The rate limit is 0 from the start."""
     assert run(missing=True)["state"]["missing"] is False
 
 
@@ -215,7 +216,7 @@ def test_a_run_that_does_nothing_writes_what_one_that_died_has_left(
 def test_the_history_of_a_long_run_is_written_every_twenty_barriers(
     run: Any, macros: Macros, since: int | None, barriers: int, written: list[int]
 ) -> None:
-    """What is kept until then would make every commit more expensive."""
+    """Barriers that the history does not have yet make every commit more expensive."""
     run(*["advance"] * barriers, barriers_per_run=barriers, written=since)
 
     assert macros.context["written"] == written
@@ -239,7 +240,9 @@ def test_no_barrier_is_known_to_be_the_last_one_of_all(run: Any, macros: Macros)
 def test_a_run_ends_before_it_undoes_what_another_deployment_has_done(
     run: Any, refused: Any, macros: Macros
 ) -> None:
-    """Whose barrier came after its own; the one that it was asked for is done by then."""
+    """The other deployment has committed a barrier after this run's barrier. If this run was asked
+    for one barrier only, it is already done.
+    """
     assert run("advance", barriers_per_run=1, deployed=3)["barriers"] == 1
     with refused("another run went on while this one executed the barrier 3. Nothing is lost"):
         run("advance", "advance", barriers_per_run=2, deployed=3)
@@ -250,7 +253,7 @@ def test_a_run_ends_before_it_undoes_what_another_deployment_has_done(
 
 
 def test_each_barrier_may_read_what_is_set_by_then(run: Any, macros: Macros) -> None:
-    """The state that a commit returns has what was set meanwhile."""
+    """The state that a commit returns has the controls that were set meanwhile."""
     throttle = {"value": "7", "set_by": "alice", "set_at": "noon"}
     paused = {"value": "0", "set_by": "bob", "set_at": "one"}
     macros.context["settings"] |= {
@@ -282,7 +285,7 @@ def test_a_run_whose_time_is_over_begins_no_further_barrier(run: Any, options: A
 
 
 def test_a_rebuild_is_done_whatever_time_it_takes(run: Any, options: Any) -> None:
-    """Only this run knows of a full refresh."""
+    """Only this run knows that a full refresh was asked for."""
     options["run_minutes"] = 1e-9
     result = run("advance", "reset", "advance", "advance", rebuild="full refresh")
 
@@ -302,6 +305,6 @@ def test_a_turn_is_taken_for_each_barrier_if_asked_and_where_there_are_turns(
     macros.context["adapter"].take_turn = lambda: turns.append(None)
     macros.context["adapter"].set_line_if_stopped = lambda place: None
     options["take_turns"] = asked
-    run("advance", "advance")  # and one more, for which there is nothing left to do
+    run("advance", "advance")  # the third time there is nothing left to do
 
     assert len(turns) == taken

@@ -1,4 +1,4 @@
-"""Which statements a plan sends, by the names that Spark shows; and whether it has changes."""
+"""Which statements a plan sends, by their names in Spark, and whether the plan has changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ WHOLLY = {"kind": "reanchor", "reason": "it was replaced"}
 FILL = {"kind": "fill", "fills": [{"name": "x", "type": "int"}], "fill_high": ["2", "3"]}
 NOT_STARTED = {"position": None}
 
-# The plan; what else is given: the state, at which version, what the stage counts, what fails.
+# Each entry: the plan, what else is given (state, version, staged counts, a failing step), and the
+# statements.
 STEPS: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     "changes before the range": ({}, {}, [STAGE, CHANGES, RANGE]),
     "staged while it was planned": ({}, {"staged": True}, [CHANGES, RANGE]),
@@ -30,7 +31,7 @@ STEPS: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     "keys that the query drops": ({}, {"upserts": 0, "drops": 1}, [STAGE, CHANGES, RANGE]),
     "no range": (NO_RANGE, {}, [STAGE, CHANGES]),
     "a range without rows": ({"range_row_count": 0}, {}, [STAGE, CHANGES]),
-    # The MV may have rows there that are to go.
+    # The MV may have rows in the range that must be deleted.
     "such a range in a sweep": (
         {"range_row_count": 0, "sweeps": True}, {}, [STAGE, CHANGES, RANGE]
     ),
@@ -68,7 +69,9 @@ def test_a_plan_has_these_statements(
     macros: Macros, backfill: Any, staged: Any, analysis: Any, make_state: Any, make_plan: Any,
     make_source: Any, plan: dict[str, Any], given: dict[str, Any], steps: list[str],
 ) -> None:  # fmt: skip
-    """A plan that an earlier run left stages its changes now, and what of it fails is no error."""
+    """A plan that an earlier run left stages its changes now. If one of its statements fails, this
+    is not an error.
+    """
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
     merged = {"upserts": given.get("upserts", 2), "drops": given.get("drops", 0)}
     sent: list[str] = []
@@ -119,8 +122,10 @@ def test_a_barrier_drops_the_views_that_its_script_has_made(
 def test_changes_that_a_plan_which_was_given_up_has_read_are_changes_still(
     macros: Macros, make_state: Any, make_plan: Any
 ) -> None:
-    """By hand, say, where the upstream has not gone on: nobody knows what it has merged."""
-    given_up = make_plan(epoch=2, kind="abandon")  # of version 17; the MV is at 16
+    """For example, the plan was given up by hand, and the upstream did not change. Nobody knows
+    what the plan has merged.
+    """
+    given_up = make_plan(epoch=2, kind="abandon")  # it has read version 17; the MV is at 16
     state = make_state(dirty=True, upstream_version="16", committed=given_up)
     plan = make_plan(kind="reanchor", touched=[["5", "6"]])
 
@@ -130,7 +135,7 @@ def test_changes_that_a_plan_which_was_given_up_has_read_are_changes_still(
 def test_changes_after_a_plan_was_given_up_are_those_since_the_last_executed_barrier(
     macros: Macros, make_state: Any, make_plan: Any, make_source: Any
 ) -> None:
-    """Nothing is known of them if it is not recorded."""
+    """If that barrier is not recorded, the start of the changes is unknown."""
     since = {"epoch": 1, "sources": [make_source(version="16")]}
     given_up = {"kind": "abandon", "given_up": {"since": since, "plans": []}}
 

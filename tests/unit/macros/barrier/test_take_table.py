@@ -1,4 +1,4 @@
-"""How a run takes a table of the MV's name that is no MV yet."""
+"""How a run takes over a table that has the MV's name but is not an MV yet."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def run(macros: Macros) -> None:
 
 @pytest.fixture
 def existing(relations: dict[str, Any]) -> Callable[..., dict[str, Any]]:
-    """What exists: the MV as a table or a view, and what else is named."""
+    """The existing relations: the MV as a table or a view, and the tables that are named."""
 
     def existing(*others: str, type: str = "table") -> dict[str, Any]:
         mv = relations["mv"].incorporate(type=type)
@@ -60,18 +60,19 @@ REPLACE = {"refreshes": True, "replace_existing": True}
         ([], {}, MARKED, "adopt"),
         (["progress"], {}, MARKED, "adopt"),
         (["progress"], {}, MARKED | THEIRS, "adopt"),
-        # `adopt_table` may be sent twice, and the table be taken in between.
+        # `adopt_table` may be sent twice, and a run may take the table over in between.
         (["progress"], {}, MARKED | OURS, None),
         ([], {}, OTHER, None),
         ([], {}, {"dbt_backfill.adopt": ""}, None),
         ([], {}, {}, None),
-        # A full refresh replaces what is there only where the model says so.
+        # A full refresh replaces an existing table only if the model allows it.
         ([], REPLACE, {}, "replace"),
         ([], {"refreshes": True}, {}, None),
         ([], {"replace_existing": True}, {}, None),
-        # A full refresh of an MV is none of that.
+        # A full refresh of an existing MV does not replace another table.
         (["progress"], REPLACE, OURS, None),
-        # The state was made of it, and it has not its own id yet.
+        # A run that died has created the state, but the table does not have the id of that state
+        # yet.
         (["progress"], REPLACE, THEIRS, "replace"),
         (["progress"], REPLACE, {}, "replace"),
     ],
@@ -86,7 +87,7 @@ def test_a_table_is_taken_that_is_marked_or_to_be_replaced(
 
 
 def test_what_is_to_be_adopted_is_not_emptied_by_a_full_refresh(taking: Any, refused: Any) -> None:
-    with refused("lake.mv is to be adopted, and a full refresh would empty it. Run without"):
+    with refused("lake.mv is to be adopted, but a full refresh would empty it. Run without"):
         taking(refreshes=True, **MARKED)
     assert taking(refreshes=True, replace_existing=True, **MARKED) == "replace"
 
@@ -103,13 +104,15 @@ def test_what_is_to_be_adopted_is_not_emptied_by_a_full_refresh(taking: Any, ref
 def test_a_run_that_died_is_completed_or_gives_way(
     macros: Macros, left_with: Any, make_plan: Any, left: Any, replaces: str | None
 ) -> None:
-    """What a first run of a model without a table has left has other rows in mind: none."""
+    """A run without a table has left a state for an empty MV. This state does not fit a table with
+    rows.
+    """
     assert left_with(epoch=0, committed=make_plan(epoch=0, **left)) == replaces
 
 
 def test_the_state_of_another_table_is_refused(left_with: Any, refused: Any) -> None:
     with refused(
-        "lake.mv__progress exists, and is the state of another table than lake.mv is now. Drop it, "
+        "lake.mv__progress exists, but is the state of another table than lake.mv is now. Drop it, "
         "and the history with it: dbt run-operation drop_backfill --args '{model: mv, keep_mv: "
     ):
         left_with(epoch=3)
@@ -119,7 +122,7 @@ def test_the_state_of_another_table_is_refused(left_with: Any, refused: Any) -> 
 def left_with(
     macros: Macros, backfill: Any, analysis: Any, existing: Any, make_state: Any
 ) -> Callable[..., Any]:
-    """The id of a state that is replaced by that of a table which is adopted."""
+    """The id of the state that is replaced if the table is adopted, or None."""
 
     def left_with(**state: Any) -> Any:
         macros.stub("read_left_state", lambda *_: make_state(**state))

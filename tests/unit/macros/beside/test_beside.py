@@ -1,4 +1,6 @@
-"""A full refresh beside the MV in use: what begins, goes on, follows and is put in place."""
+"""A full refresh beside the MV in use: how the next generation begins, continues, follows and is
+put into use.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ def test_a_next_generation_begins_where_the_mv_would_be_rebuilt(find: Any) -> No
 
 
 def test_it_goes_on_whatever_the_command_is(find: Any) -> None:
-    """Without a reason of its own: nobody asks for it once more."""
+    """The next generation continues without another request, and then has no reason."""
     assert find(exists=True, change="its query changed")["reason"] is None
     assert find(exists=True, rebuild="full refresh")["reason"] == "full refresh"
 
@@ -68,7 +70,7 @@ def test_a_swap_that_was_given_up_is_followed_by_another(find: Any, make_plan: A
 def test_in_place_one_that_is_left_is_warned_of(find: Any, macros: Macros) -> None:
     assert find(mode="in_place", exists=True, rebuild="full refresh") is None
     [warning] = macros.logged
-    assert "lake.mv__next is the next generation of it" in warning
+    assert "lake.mv__next is its next generation" in warning
     assert "drop_backfill --args '{model: mv, generation: next}'" in warning
 
 
@@ -81,7 +83,7 @@ def test_it_has_tables_of_its_own_and_begins_anew_with_the_model(
     names = [found[table].render() for table in ("mv", "progress", "barriers")]
     assert names == ["lake.mv__next", "lake.mv__next__progress", "lake.mv__next__barriers"]
     assert found["generation"] == "next"
-    # What is set for the MV rules how its next generation is filled.
+    # Controls of the MV also apply to its next generation.
     assert (found["controls"].render(), found["controls_of"]) == ("lake.mv__controls", "b1")
     assert found["query"] == backfill["query"]
     options = found["options"]
@@ -133,7 +135,7 @@ def test_the_former_one_stands_still_where_it_would_stop_the_run_or_be_compared(
     assert standstill(runs=False) == "its query does not run any more"
     assert standstill(upstream_version=None) == "it has no rows yet"
     swept = make_plan(sweeps=True)
-    assert standstill(committed=swept) == "it does not hold what its query gives yet"
+    assert standstill(committed=swept) == "it does not have all rows of its query yet"
 
 
 DELTA = {"dbt_backfill.format": "2"}
@@ -153,7 +155,9 @@ ICEBERG = {"dbt_backfill.format": "2", "format": "iceberg/parquet"}
 def test_no_table_of_others_is_dropped_with_a_generation(
     macros: Macros, relations: Any, there: Any, copies: list[str]
 ) -> None:
-    """Such as would be one of its copies; of one of Iceberg the files go, too."""
+    """Such a table has the name of a copy of the next generation. For an Iceberg table, the files
+    would be deleted too.
+    """
     macros.context["model"] = {"name": "mv"}
     standing = iter([True, False])
     for name, answer in {

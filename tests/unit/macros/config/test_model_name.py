@@ -1,4 +1,4 @@
-"""What a model is called in lines and messages."""
+"""The name of a model in lines and messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which models a run-operation may be given."""
+"""Which models a run-operation accepts."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_model_of_another_materialization_is_refused(
     graph(node("mv", materialized="table"))
 
     assert refusal(macros, "find_backfilled_mv", "mv", "verify_backfill").startswith(
-        "backfilled_mv mv: its materialization is 'table', so it is no backfilled_mv. "
+        "backfilled_mv mv: its materialization is 'table', so it is not a backfilled_mv. "
     )
 
 

@@ -1,4 +1,4 @@
-"""The option `change_feed`: a change table of the user's own."""
+"""The option `change_feed`, which names a change table of the user."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FEED = {"relation": "ref('orders_changes')", "operation": "op", "sequence": "lsn
 
 @pytest.fixture
 def read(macros: Macros) -> Any:
-    """Reads the option of a model that depends on its upstream and on `nodes`."""
+    """Read the option of a model that depends on its upstream and on `nodes`."""
 
     def read(feed: Any, *nodes: dict[str, Any]) -> Any:
         known = {
@@ -106,9 +106,11 @@ def test_a_relation_that_the_query_does_not_depend_on_is_refused(
     read: Any, refused: Any, text: str
 ) -> None:
     with refused(
-        f"the relation of its change_feed, {text}, is no model or source that its query depends "
-        "on. Write it as text, such as \"ref('orders_changes')\", and add to the query the comment "
-        "-- depends_on: {{ " + (text if "(" in text else "ref('orders_changes')") + " }}."
+        f"the relation of its change_feed, {text}, is not a model or source on which its "
+        "query depends. Write it as text, such as \"ref('orders_changes')\", "
+        "and add to the query the comment -- depends_on: {{ "
+        + (text if "(" in text else "ref('orders_changes')")
+        + " }}."
     ):
         read({**FEED, "relation": text})
 
@@ -131,7 +133,7 @@ def test_any_other_value_is_refused_with_an_example(read: Any, refused: Any, fee
         read(feed)
 
 
-# -- of a table of PostgreSQL -------------------------------------------------------------------
+# -- the change table of a PostgreSQL table -----------------------------------------------------
 
 LANDED = {"relation": "ref('orders_changes')", "slot": "orders"}
 

@@ -1,4 +1,4 @@
-"""Which configurations are accepted, and what a refusal says."""
+"""Which configurations are accepted, and which refusals the others get."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.macros import Macros
 
 @pytest.fixture
 def read(macros: Macros) -> Any:
-    """Reads a model's configuration; unique_key is given unless it is the point."""
+    """Read a model's configuration. unique_key is set, unless a test changes it."""
 
     def read(**config: Any) -> dict[str, Any]:
         macros.config.update({"unique_key": "id", **config})
@@ -255,7 +255,7 @@ def test_a_misspelt_option_is_refused_with_the_names_there_are(
         "on_schema_change, on_gap, replace_existing, full_refresh_mode, live_view, file_format, "
         "change_feed, run_minutes, run_rows, barrier_seconds, take_turns, "
         "replicate, replica_rows, compact_every, sort_when_finished, and dbt's own. "
-        "What something else reads belongs into meta."
+        "Options that something else reads belong into meta."
     )
     with refused(text):
         read(**{name: 1})
@@ -265,7 +265,7 @@ def test_a_misspelt_option_is_refused_with_the_names_there_are(
 
 @pytest.fixture
 def read_in_model(macros: Macros, read: Any) -> Any:
-    """Reads options that are in the model's own config()."""
+    """Read options that are set in the model's own config()."""
 
     def read_in_model(**config: Any) -> dict[str, Any]:
         macros.context["model"]["config_call_dict"] = {"unique_key": "id", **config}
@@ -277,7 +277,7 @@ def read_in_model(macros: Macros, read: Any) -> Any:
 
 @pytest.fixture
 def read_outside(macros: Macros, read: Any) -> Any:
-    """Reads options that are in dbt_project.yml or in a properties file."""
+    """Read options that are set in dbt_project.yml or in a properties file."""
 
     def read_outside(**config: Any) -> dict[str, Any]:
         macros.context["model"]["config_call_dict"] = {"unique_key": "id"}
@@ -319,7 +319,7 @@ WITHOUT_EFFECT = [
     ("on_configuration_change", "apply", "Remove it: what happens when the query changes is said"),
     ("incremental_strategy", "merge", "Remove it: changes are always merged by unique_key"),
     ("merge_exclude_columns", ["a"], "Remove it: changes are always merged by unique_key"),
-    ("lookback", 3, "Remove it: what one barrier reads is said by backfill_rate_limit"),
+    ("lookback", 3, "Remove it: backfill_rate_limit says how many rows one barrier reads"),
     ("cluster_by", ["a"], "Set clustered_by, which is liquid clustering on Delta"),
     ("sql_header", "set x=1", "Set a pre_hook, which runs in the same session"),
     ("database", "other", "Remove it: dbt-spark knows no database"),
@@ -344,9 +344,9 @@ def test_an_option_without_effect_is_warned_of_where_it_may_be_for_others(
     assert read_outside(**{name: value})
     (warning,) = macros.logged
     assert warning.startswith(
-        f"backfilled_mv mv: {name} is set for it, and has no effect on it. {instead}"
+        f"backfilled_mv mv: {name} is set for it, but has no effect on it. {instead}"
     )
-    assert warning.endswith(f" To say that you know, set {name}=none in the model.")
+    assert warning.endswith(f" To turn this warning off, set {name}=none in the model.")
 
 
 def test_a_default_of_dbt_is_nobodys_setting(read: Any, macros: Macros) -> None:
@@ -376,7 +376,7 @@ def test_a_rebuild_at_every_run_is_warned_of(read: Any, macros: Macros) -> None:
 
 
 def test_an_option_may_stand_in_meta(read: Any) -> None:
-    """Engines that warn of unknown options know `meta`."""
+    """Engines that warn about unknown options accept `meta`."""
     assert read(meta={"backfill_rate_limit": 7, "owner": "me"})["backfill_rate_limit"] == 7
 
 

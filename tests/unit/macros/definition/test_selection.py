@@ -1,4 +1,4 @@
-"""Which keys a selection holds."""
+"""Which keys a selection contains."""
 
 from __future__ import annotations
 

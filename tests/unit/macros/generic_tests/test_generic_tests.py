@@ -1,4 +1,4 @@
-"""The tests that users put on a model, as the SQL that dbt runs."""
+"""The generic tests that users put on a model, as the SQL that dbt runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support.macros import Macros, Table
 
 @pytest.fixture(autouse=True)
 def lake(macros: Macros) -> None:
-    """All tables exist, and the test runs as a node of its own name."""
+    """All tables exist. The node that runs is the test, which has another name than the model."""
     mv = Table(columns={"k": "bigint", "m": "map<string,int>"})
     macros.tables = {"lake.mv": mv, "lake.mv__progress": Table(), "lake.mv__barriers": Table()}
     macros.context["model"] = {"name": "backfill_complete_mv"}
@@ -29,7 +29,7 @@ def _refusal(macros: Macros, test: str) -> str:
 
 
 def _copy(macros: Macros) -> None:
-    """Let the tables be those of an MV of another schema, copied by something else."""
+    """Make the tables those of an MV in another schema that something else has copied."""
     for table in macros.tables.values():
         table.properties = {"dbt_backfill.id": "b1", "dbt_backfill.mv": "prod.mv"}
 
@@ -39,7 +39,7 @@ def _copy(macros: Macros) -> None:
 def test_nothing_is_asked_of_an_mv_to_compile_them_or_to_make_docs(
     render: Callable[..., str], macros: Macros, test: str, command: str
 ) -> None:
-    """It may never have run."""
+    """The MV may never have run."""
     macros.tables = {}
     macros.context["invocation_args_dict"] = {"which": command}
 
@@ -86,12 +86,12 @@ PROGRESS = {"dirty": "boolean", "backfill_finished": "boolean", "plan_kind": "st
     ("progress", "incomplete"),
     [
         ((False, True, None), False),
-        ((False, True, "advance"), False),  # of changes: what was promised is still there
+        ((False, True, "advance"), False),  # an advance is planned: the rows are still complete
         ((False, True, "reset"), True),
         ((False, False, None), True),
         ((True, True, None), True),
         ((True, True, "abandon"), True),
-        ((False, True, "abandon"), True),  # it may have emptied the MV
+        ((False, True, "abandon"), True),  # the plan may have emptied the MV
     ],
 )
 def test_the_rows_of_the_test_are_the_vnodes_that_are_not_complete(
@@ -121,8 +121,8 @@ def test_a_part_of_an_mv_is_not_tested(macros: Macros, test: str) -> None:
         macros.call(f"test_{test}", part)
 
     assert raised.value.msg == (
-        f"backfilled_mv {test}: it is of the MV as a whole, and a where is set for it: {part}. "
-        "Take the where off this test."
+        f"backfilled_mv {test}: this test checks the whole MV, but a where is set for it: {part}. "
+        "Remove the where of this test."
     )
 
 
@@ -177,7 +177,7 @@ def _model(name: str, alias: str, schema: str = "lake", **other: Any) -> dict[st
 def test_what_to_do_about_a_relation_names_its_model(
     macros: Macros, stored: Callable[..., str], test: str, node: Any, name: str
 ) -> None:
-    """As run-operations take it: they know no alias."""
+    """Run-operations accept the model's name, but not its alias."""
     macros.context["graph"].nodes = {"model.p.before": _model("x", "x"), "model.p.orders": node}
     _copy(macros)
     told = _refusal(macros, test)
@@ -206,7 +206,7 @@ def test_an_mv_in_the_middle_of_a_barrier_is_not_compared(
     macros.results = [[[stored(**state)]]]
 
     assert _refusal(macros, "backfill_consistent") == (
-        "backfilled_mv mv: its barrier 3 has begun and is not committed. Run the model again, and "
+        "backfilled_mv mv: its barrier 3 has begun but is not committed. Run the model again, and "
         "then this test."
     )
 

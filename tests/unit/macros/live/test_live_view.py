@@ -1,4 +1,4 @@
-"""When the live view is made, refused and dropped."""
+"""When the live view is created, refused and dropped."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_view_of_ours_is_found_by_its_properties(macros: Macros, backfill: Any
 def test_something_else_of_its_name_is_refused(macros: Macros, backfill: Any, refused: Any) -> None:
     macros.tables["lake.mv__live"] = Table()
     with refused(
-        "lake.mv__live exists, and is no live view of this package. "
+        "lake.mv__live exists, but is not a live view of this package. "
         "Drop or rename it, or set live_view to false."
     ):
         macros.call("check_live_view", backfill)
@@ -44,7 +44,7 @@ def test_a_schema_in_which_spark_makes_no_view_is_refused(
     macros.results = [[['{"failed": false}']], [['{"failed": true}']]]
     assert macros.call("check_live_view", backfill) is None
     with refused(
-        "live_view needs a catalog with views, and Spark could not make one beside lake.mv. "
+        "live_view needs a catalog with views, but Spark could not make a view beside lake.mv. "
         "Set live_view to false, or keep the MV in a catalog that has views."
     ):
         macros.call("check_live_view", backfill)
@@ -55,7 +55,7 @@ def test_a_schema_in_which_spark_makes_no_view_is_refused(
 
 @pytest.fixture
 def made(macros: Macros, backfill: Any) -> Callable[..., int]:
-    """How many views are made after a barrier; the version of the MV is then 8."""
+    """The number of views that are created after a barrier. The version of the MV is then 8."""
 
     def made(state: dict[str, Any], **changes: Any) -> int:
         macros.statements.clear()
@@ -84,7 +84,7 @@ def test_the_view_of_before_stays_where_the_state_is_of_no_version(
 def test_the_view_is_made_only_if_the_state_still_stands(
     macros: Macros, made: Callable[..., int], make_state: Any
 ) -> None:
-    """Its statement asks for that, since another run may have gone on."""
+    """The statement itself checks the state, because another run may have committed meanwhile."""
     assert made(make_state()) == 1
     guard, _ = " ".join(macros.statements[-1].sql.split()).split("create or replace view")
     assert "if ( select count(*) from lake.mv__progress where" in guard
@@ -157,7 +157,7 @@ def test_a_view_of_ours_is_dropped_where_it_is_not_asked_for_any_more(
     assert dropped == ([True] if drops else [])
 
 
-# -- what it shows ------------------------------------------------------------------------------
+# -- what the view shows ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,9 @@ def test_it_is_the_whole_query_wherever_the_vnodes_are(
     macros: Macros, duck: Duck, backfill: Any, make_state: Any, make_plan: Any, state: Any,
     reached: Any,
 ) -> None:  # fmt: skip
-    """Also the keys with a null, which no range reads. The MV has what was reached, and no more."""
+    """The view also has keys with a null, which no range reads. The MV only has the rows that were
+    reached.
+    """
     keys = [(1, 1), (2, 1), (3, 1), (3, 2), (3, 3), (5, 1)]
     nulls = [(None, 1), (4, None)] if not state.get("finished") else []
     duck.create("lake.up@17", {"id": "bigint", "shard": "int"}, keys + nulls)

@@ -1,4 +1,4 @@
-"""When a run writes the constraints of a contract. Its other steps are seen in tests/functional."""
+"""When a run writes the constraints of a contract. tests/functional covers its other steps."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ FILL = {"kind": "fill", "fills": [{"name": "x", "type": "int"}], "fill_high": ["
     [
         ({}, False, True),
         ({}, True, True),
-        ({"sweeps": True}, False, False),  # it has rows that the sweep has not come to
+        ({"sweeps": True}, False, False),  # some rows are not swept yet
         ({"sweeps": True}, True, True),
-        (FILL, True, False),  # it has rows without the new column
+        (FILL, True, False),  # some rows do not have the new column yet
         ({**FILL, "last_fill": True}, True, True),
     ],
 )
@@ -50,4 +50,4 @@ def test_constraints_wait_for_rows_that_need_not_keep_to_the_contract_yet(
 
     macros.call("materialization_backfilled_mv_spark")
     assert told == (["constraints"] if constrained else [])  # persist_docs is off
-    assert macros.statements == []  # nothing is asked for a feature that is not set
+    assert macros.statements == []  # a feature that is not used needs no statement

@@ -1,4 +1,4 @@
-"""An MV as verify_backfill knows it before it compares."""
+"""An MV as verify_backfill knows it before the comparison."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan that is given up by hand."""
+"""A user gives up a plan by hand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.macros import Macros
 
 @pytest.fixture
 def abandon(macros: Macros, verified: Any) -> Callable[..., None]:
-    """Give up what is `planned`; `now` is the plan after it."""
+    """Give up the plan `planned`. Afterwards the plan is `now`."""
     node = {
         "unique_id": "model.p.mv", "resource_type": "model", "package_name": "p", "name": "mv",
         "config": {"materialized": "backfilled_mv"},

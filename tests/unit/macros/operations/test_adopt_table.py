@@ -1,4 +1,4 @@
-"""A table that is there is marked, for the next run of its model to take."""
+"""An existing table is marked, so that the next run of its model takes the table over."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ MARK = f"'dbt_backfill.adopt' = '{md5(b'model.p.mv').hexdigest()}'"
 
 @pytest.fixture
 def adopt(macros: Macros, stored: Callable[..., str]) -> Adopt:
-    """Marks the table of `mv`, beside which a state may be `left`; returns what it then sends."""
+    """Mark the table of `mv`, beside which a state may be `left`. Return the statements that are
+    sent then.
+    """
     config = Config(materialized="backfilled_mv", backfill_rate_limit=500000)
     node = {
         "unique_id": "model.p.mv", "resource_type": "model", "package_name": "p", "name": "mv",
@@ -45,7 +47,9 @@ def adopt(macros: Macros, stored: Callable[..., str]) -> Adopt:
 
 
 def test_a_table_is_marked_for_its_model(macros: Macros, adopt: Adopt) -> None:
-    """By a hash: Spark does not show a property with `url` in it, such as the name of a model."""
+    """The mark is a hash. Spark hides a property that contains `url`, for example in the name of a
+    model.
+    """
     mark, count = adopt()
 
     assert mark.endswith(f"alter table lake.mv set tblproperties ( {MARK} )")
@@ -74,7 +78,7 @@ def test_what_cannot_be_adopted_is_refused(macros: Macros, adopt: Adopt, refused
         adopt(gone=True)
     with refused("lake.mv is a view, which has no rows of its own to adopt. Drop it, or set"):
         adopt(type="view")
-    with refused("lake.mv__progress exists, and is the state of another table than lake.mv is n"):
+    with refused("lake.mv__progress exists, but is the state of another table than lake.mv is n"):
         adopt(left={}, **{"dbt_backfill.id": "b2"})
     assert not any("alter table" in statement.sql for statement in macros.statements)
 

@@ -1,4 +1,4 @@
-"""What models that are gone have left is listed, with the command that drops it."""
+"""backfill_orphans lists tables that removed models have left, and commands to drop them."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def node(
 
 @pytest.fixture
 def described() -> list[str]:
-    """The tables whose properties were asked for."""
+    """The tables whose properties were read."""
     return []
 
 
 @pytest.fixture
 def listed(macros: Macros, described: list[str]) -> Listed:
-    """What is printed where the schemas have these tables, with these properties."""
+    """The printed lines, if the schemas have these tables with these properties."""
 
     def listed(
         schemas: dict[str, dict[str, dict[str, str]]],
@@ -100,7 +100,7 @@ def test_each_mv_that_no_model_makes_is_a_line(listed: Listed) -> None:
 
 
 def test_a_schema_may_be_named_with_its_catalog(listed: Listed) -> None:
-    """A source is the MV of another project."""
+    """The MV of another project is a source here."""
     found = listed(
         {"lake": {**tables("kept"), **tables("theirs"), **tables("gone")}},
         node("kept"),

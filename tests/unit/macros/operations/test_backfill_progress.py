@@ -1,4 +1,4 @@
-"""How far MVs are: a select for a model of the user's own, and a table of a run-operation."""
+"""How far MVs are: a select for a user's model, and the table that a run-operation prints."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OPERATION = {"which": "run-operation", "macro": "dbt_backfill.backfill_progress"
 
 
 class Config(Options):
-    """A node's config, whose options are attributes too."""
+    """The config of a node. Its options are also attributes."""
 
     def __getattr__(self, name: str) -> Any:
         return self[name]
@@ -39,7 +39,7 @@ def node(name: str, materialized: str = "backfilled_mv") -> dict[str, Any]:
 
 @pytest.fixture
 def project(macros: Macros) -> Callable[..., None]:
-    """The models `orders`, `people` and `plain`, with these tables and their properties."""
+    """The models `orders`, `people` and `plain`. The tables have these properties."""
 
     def project(tables: dict[str, dict[str, str]]) -> None:
         nodes = [node("people"), node("orders"), node("plain", "table")]
@@ -65,7 +65,10 @@ def select(macros: Macros) -> Callable[..., str]:
 def test_while_dbt_parses_nothing_is_asked_and_the_columns_are_there(
     macros: Macros, name: str, invocation: Any
 ) -> None:
-    """There is no graph then either. An operation begins with parsing the models."""
+    """There is no graph at that time either.
+
+    A run-operation also begins with parsing the models.
+    """
     macros.context["execute"] = False
     macros.context["invocation_args_dict"] = invocation
     sql = macros.call(name)
@@ -88,7 +91,9 @@ def test_without_a_state_there_is_no_row_but_the_columns(
 
 
 def test_every_mv_with_a_state_is_read_and_its_next_generation(project: Any, select: Any) -> None:
-    """With its history and controls, if it has them; another writer's table of the name is not."""
+    """The select also reads the history and controls, if they exist. It does not read another
+    writer's table with such a name.
+    """
     project({
         "orders__progress": OURS, "orders__barriers": {}, "orders__controls": OURS,
         "orders__next__progress": OURS, "people__progress": OURS, "people__controls": {},
@@ -134,7 +139,7 @@ def test_what_is_no_argument_is_refused(macros: Macros, project: Any) -> None:
 
 
 def row(model: str, **changes: Any) -> dict[str, Any]:
-    """What the select says of an MV in the middle of its backfill; what is null is absent."""
+    """A row of the select for an MV in the middle of its backfill. Null values are absent."""
     found = {
         "model": model, "relation": f"lake.{model}", "backfill_finished": False, "progress": 0.4,
         "row_count": 400, "upstream_row_count": 1000, "rows_left": 600, "rows_per_second": 120.0,
@@ -146,7 +151,7 @@ def row(model: str, **changes: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def printed(macros: Macros, project: Any) -> Callable[..., list[str]]:
-    """The table of these rows; `lags` are those of the upstreams."""
+    """The printed table of these rows. `lags` are the lags of the upstreams."""
 
     def printed(
         *rows: dict[str, Any], lags: Any = (), tables: Any = ("orders",), **arguments: Any
@@ -195,7 +200,7 @@ def test_what_is_unusual_stands_beneath(printed: Any) -> None:
         "  barrier 5 is planned (advance): a run is at work, or the next one goes on with it",
         "  1 of 4 vnodes have finished",
     ]
-    assert lines[1].endswith(" ?")  # nobody knows how far it is behind
+    assert lines[1].endswith(" ?")  # the lag is unknown
     assert lines[6] == "  fills name, city"
     assert lines[7] == "people: it has not run yet"
 
@@ -249,7 +254,7 @@ def test_an_operation_of_the_users_own_gets_the_select(
     assert select().startswith("with states as (")
 
 
-# -- how far behind -----------------------------------------------------------------------------
+# -- how far an MV is behind its upstream -------------------------------------------------------
 
 SOURCE = {"relation": "lake.up", "kind": "delta", "id": "u1", "version": "5"}
 

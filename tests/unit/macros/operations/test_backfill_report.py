@@ -1,4 +1,4 @@
-"""The lines of which `dbt-backfill report` makes a page; what Spark says, tests/functional has."""
+"""The lines from which `dbt-backfill report` makes a page, without answers from Spark."""
 
 from __future__ import annotations
 

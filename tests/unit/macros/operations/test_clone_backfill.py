@@ -1,4 +1,4 @@
-"""An MV is copied with its state."""
+"""An MV is copied together with its state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ Clone = Callable[..., list[str]]
 
 @pytest.fixture
 def clone(macros: Macros, make_state: Any, make_plan: Any) -> Clone:
-    """Clones `prod.mv` as `lake.mv`, of which `there` exists; returns what is sent."""
+    """Clone `prod.mv` as `lake.mv`. The tables `there` exist already. Return the statements that
+    are sent.
+    """
     config = Config(materialized="backfilled_mv")
     node = {
         "unique_id": "model.p.mv", "resource_type": "model", "package_name": "p", "name": "mv",
@@ -62,7 +64,7 @@ def test_a_schema_is_made_for_the_clone_once_there_is_something_to_copy(
     made: list[str] = []
     macros.context["adapter"].create_schema = lambda relation: made.append(relation.schema)
     clone()
-    with refused("its barrier 3 has begun and is not committed"):
+    with refused("its barrier 3 has begun but is not committed"):
         clone(schemas=("prod",), state={"planned": make_plan()})
     assert made == []
 
@@ -73,7 +75,7 @@ def test_a_schema_is_made_for_the_clone_once_there_is_something_to_copy(
 def test_where_the_format_has_no_clone_the_copy_has_the_layout_of_the_original(
     clone: Clone,
 ) -> None:
-    """And its properties, as far as Spark shows their values."""
+    """The copy also has the properties of the original, if Spark shows their values."""
     original = {
         "write.merge.mode": "merge-on-read",
         "current-snapshot-id": "9",
@@ -94,11 +96,11 @@ def test_a_schema_alone_means_the_table_of_the_same_name(clone: Clone) -> None:
 def test_an_original_that_does_not_stand_still_is_not_copied(
     macros: Macros, clone: Clone, make_plan: Any, refused: Any
 ) -> None:
-    with refused("a run of prod.mv went on while it was looked at. Copy it while no barrier runs"):
+    with refused("a run of prod.mv went on while it was looked at. Repeat the operation while no"):
         clone(versions=(5, 40, 6))
-    with refused("its barrier 3 has begun and is not committed. Copy prod.mv once a run has"):
+    with refused("its barrier 3 has begun but is not committed. Copy prod.mv once a run has"):
         clone(state={"planned": make_plan()})
-    with refused("its barrier 3 has begun and is not committed"):
+    with refused("its barrier 3 has begun but is not committed"):
         clone(state={"dirty": True})
     assert macros.statements == []
 
@@ -107,7 +109,7 @@ UNFINISHED = {"dbt_backfill.id": "b2", "dbt_backfill.clone": "prod.mv"}
 
 
 def test_an_operation_that_was_broken_off_is_repeated(macros: Macros, clone: Clone) -> None:
-    """What has no state yet is created, and the rest is kept."""
+    """Tables without a complete state are created again. Everything else is kept."""
     drop, *made = clone("mv", properties=UNFINISHED)
     assert drop.endswith("drop table if exists lake.mv")
     assert len(made) == 4
@@ -126,7 +128,7 @@ def test_a_clone_of_another_mv_is_not_finished_as_one_of_this(
 
 def test_nothing_is_dropped_that_is_not_named(macros: Macros, clone: Clone, refused: Any) -> None:
     ours = {"dbt_backfill.id": "b2"}
-    with refused("lake.mv exists, and is no clone of an MV. Drop or rename it."):
+    with refused("lake.mv exists, but is not a clone of an MV. Drop or rename it."):
         clone("mv")
     with refused("lake.mv exists, without a state. Add replace: true to drop it before."):
         clone("mv", properties=ours)

@@ -1,4 +1,4 @@
-"""Backfills are paused, resumed and throttled while they go on."""
+"""Users pause, resume and throttle backfills while they run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def node(name: str, **config: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def operate(macros: Macros, make_state: Any) -> Operate:
-    """Run an operation over two MVs; what it says. Each has these controls before."""
+    """Run an operation over two MVs, which have the controls `before`. Return the printed lines."""
 
     def operate(
         operation: str, before: Any = None, missing: tuple[str, ...] = (), **arguments: Any
@@ -102,7 +102,9 @@ def test_of_all_one_that_has_never_run_is_passed_over(macros: Macros, operate: O
 
 
 def test_what_is_set_already_is_only_told(macros: Macros, operate: Operate) -> None:
-    """So it stays who has set it, and since when; and nothing is made to resume what goes on."""
+    """Nothing is written, so the control keeps its author and its time. Resuming a backfill
+    that is not paused writes nothing either.
+    """
     paused = {"value": "0", **BY_BOB}
 
     assert operate("resume_backfill", model="mv") == [

@@ -1,4 +1,4 @@
-"""An MV is dropped with its state and its history, and nothing else."""
+"""An MV is dropped together with its state and history. No other table is dropped."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ PROPERTIES = {
 
 @pytest.fixture
 def drop(macros: Macros, stored: Callable[..., str]) -> Drop:
-    """Drop, where these tables exist; returns the statements that drop, without their comments."""
+    """Drop an MV while the tables `exist`.
+
+    Return the statements that drop, without their comments.
+    """
 
     def drop(
         *nodes: dict[str, Any],
@@ -77,7 +80,9 @@ def refusal(drop: Drop, *nodes: dict[str, Any], **given: Any) -> str:
 
 
 def test_the_state_of_a_model_goes_last(macros: Macros, drop: Drop) -> None:
-    """A run in between is refused, and the same command finds the upstream's tag again."""
+    """A run in between is refused. The same command can be repeated, and still finds the upstream's
+    tag.
+    """
     orders = node("orders", alias="orders_mv")
     assert drop(node("other"), orders, at="lake.orders_mv", model="orders") == [
         "drop table if exists lake.orders_mv",
@@ -294,7 +299,7 @@ def test_arguments_that_name_nothing_to_drop_are_refused(
 
 @pytest.fixture
 def find_tags(macros: Macros) -> Callable[..., list[str]]:
-    """The tags of a state, where its upstreams, all Iceberg tables, have these."""
+    """The tags of a state that are found, if each of its Iceberg upstreams has the tags `holds`."""
 
     def find_tags(
         state: Any, holds: Any, kind: str = "iceberg", missing: bool = False

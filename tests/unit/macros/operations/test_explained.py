@@ -1,4 +1,4 @@
-"""What `explain_backfill` says of the ranges, the bytes and the statements that are ahead."""
+"""What `explain_backfill` prints about the ranges, bytes and statements that are still to come."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ CHANGED = {"role": "upstream", "relation": "lake.up", "kind": "delta", "id": "u1
 def explained(
     macros: Macros, backfill: Any, make_state: Any, make_plan: Any
 ) -> Callable[..., list[str]]:
-    """The lines of a plan with ten ranges of 10 rows, 75 of 100 rows left, of files of 400 MB."""
+    """The lines for a plan with ten ranges of 10 rows. 75 of 100 rows are left, and the files have
+    400 MB.
+    """
 
     def explained(
         scans: float | None = None,
@@ -123,7 +125,9 @@ def test_another_kind_of_barrier_is_named(explained: Callable[..., list[str]]) -
 def test_a_run_that_goes_on_with_bounds_of_before_copies_by_what_was_known_then(
     macros: Macros, backfill: Any, make_state: Any, make_plan: Any, make_source: Any
 ) -> None:
-    """That another pass over the keys would find more is said, but the run makes none."""
+    """Another pass over the keys would find more, and the operation says so. But the run does not
+    make that pass.
+    """
     scans = {"scans": 10.0, "rows": 100 * MB}
     macros.stub("find_bounds", lambda *_: {"evidence": scans})
     bounds = [[str(n), "0"] for n in range(8)]
@@ -152,7 +156,7 @@ def test_a_run_that_goes_on_with_bounds_of_before_copies_by_what_was_known_then(
 
 @pytest.fixture
 def observe(macros: Macros, backfill: Any, analysis: Any, make_state: Any) -> Callable[..., Any]:
-    """What is seen of an MV of which these tables are there."""
+    """What is observed of an MV, if these tables exist."""
     macros.stub(
         "observe_missing",
         lambda *_: {"state": {"missing": True, "committed": {}}, "analysis": analysis},

@@ -1,4 +1,4 @@
-"""Which slots and change tables a landing takes, and which marks these get."""
+"""Which slots and change tables a landing uses, and which marks it writes to them."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_models_may_share_a_change_table(landings: Any) -> None:
                 model("two", "orders", slot="s", table="public.x"),
             ],
             {},
-            "two: its change_feed shares the change table lake.orders_changes with that of one",
+            "two: its change_feed shares the change table lake.orders_changes with the model one",
         ),
     ],
 )
@@ -160,7 +160,7 @@ FACTS = {
         ({"output_plugins": ""}, "in PostgreSQL, which has none"),
         ({"found": 0}, "PostgreSQL has no table public.orders"),
         ({"conforming_strings": "off"}, "standard_conforming_strings of its PostgreSQL is off"),
-        ({"slot": {"database": "hr", "plugin": "wal2json"}}, "the slot s is one of the database"),
+        ({"slot": {"database": "hr", "plugin": "wal2json"}}, "the slot s belongs to the database"),
         ({"slot": {"database": "shop", "plugin": "pgoutput"}}, "the output plugin pgoutput, and"),
     ],
 )
@@ -190,7 +190,7 @@ def test_a_database_of_which_nothing_can_be_landed_is_refused(
 def test_a_gap_is_marked_where_the_slot_does_not_go_on(
     macros: Macros, place: Any, tells_otherwise: bool | None, mark: Any
 ) -> None:
-    """Only a slot that is behind the change table is asked for its changes."""
+    """The changes of a slot are only compared if the slot is behind the change table."""
     asked = []
 
     def tells(landing: Any, table: Any) -> bool:
@@ -213,7 +213,7 @@ def table_of(macros: Macros, **changes: Any) -> dict[str, Any]:
 
 
 def places(*landed: int | None) -> list[Any]:
-    """What Spark answers: null is absent."""
+    """Spark's answer. Null values are absent."""
     told = [{"landed": each, "events": 0} if each else {"events": 0} for each in landed]
     return [[json.dumps({"places": told})]]
 
@@ -222,7 +222,7 @@ def places(*landed: int | None) -> list[Any]:
 def test_a_database_is_behind_its_change_table_only_if_it_still_is(
     macros: Macros, position: int, refuses: bool
 ) -> None:
-    """Another landing may have landed more since this one asked where the WAL is."""
+    """Another landing may have landed more after this landing asked for the position of the WAL."""
     macros.stub("read_wal", lambda _: {"position": position})
     macros.results = [places(201)]
     expected = pytest.raises(CompilationError, match="the WAL of its database is at 200, and its")
@@ -231,7 +231,9 @@ def test_a_database_is_behind_its_change_table_only_if_it_still_is(
 
 
 def test_what_a_change_table_began_with_stays(macros: Macros) -> None:
-    """Two landings that begin it at once go on with the same, also one that reads no note of it."""
+    """Each landing draws its own `begun`. A landing that reads the table again keeps its own value,
+    even if the table has no such value.
+    """
     macros.results = [places(None), places(None), places(100), places(100)]
     landing = {"slot": "s", "tables": [table_of(macros)]}
     first, other, older = (macros.call("read_landed_places", landing) for _ in range(3))

@@ -1,4 +1,4 @@
-"""Which of the tables of an MV are there, and whose they are."""
+"""Which tables of an MV exist, and who has created them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ def owner(name: str, materialized: str, resource_type: str = "model") -> dict[st
 
 @pytest.fixture
 def find(macros: Macros, relations: dict[str, Any], stored: Callable[..., str]) -> Find:
-    """What is found where the tables have these properties; those without are not there."""
+    """What is found, if the tables have these properties.
+
+    Tables that are not listed do not exist.
+    """
 
     def find(
         tables: dict[str, dict[str, str]],
@@ -107,7 +110,9 @@ def test_tables_of_another_format_are_ours_but_nothing_is_read(macros: Macros, f
 
 
 def test_a_table_that_another_node_makes_is_not_whatever_its_properties_say(find: Find) -> None:
-    """Iceberg keeps them when a table is replaced, and `incremental` replaces nothing."""
+    """Iceberg keeps the properties when a table is replaced. `incremental` does not even replace
+    the table.
+    """
     found = find(WHOLE, {"lake.mv": owner("mv", "incremental")})
     assert found["foreign"] == {"mv": "is made by the model mv"}
     assert found["ours"] == ["progress", "barriers"]
@@ -126,7 +131,9 @@ SNAPSHOT = {"current-snapshot-id": "12"}
 
 @pytest.fixture
 def find_iceberg(find: Find, make_plan: Callable[..., Any]) -> Find:
-    """Of an Iceberg MV at the snapshot 12, whose last barrier left it at 11, or at `known`."""
+    """What is found for an Iceberg MV at snapshot 12. The last barrier left it at 11, or at
+    `known`.
+    """
     at = "2024-05-01T10:00:00Z"
 
     def find_iceberg(history: Any = None, known: str = "11", **given: Any) -> dict[str, Any]:
@@ -145,7 +152,7 @@ def find_iceberg(find: Find, make_plan: Callable[..., Any]) -> Find:
 def test_an_iceberg_table_that_was_replaced_is_not_although_it_has_them(
     find_iceberg: Find, given: Any
 ) -> None:
-    """As by a `table` model that was removed after it."""
+    """For example, a `table` model replaced the MV and was removed later."""
     found = find_iceberg(REPLACED, **given)
 
     assert found["ours"] == ["progress", "barriers"]
@@ -186,7 +193,7 @@ def test_what_there_is_is_told(macros: Macros, ours: list[str], text: str) -> No
 
 
 def test_a_table_is_made_by_the_model_seed_or_snapshot_of_its_name(macros: Macros) -> None:
-    """Spark does not distinguish upper and lower case; an ephemeral model makes no table."""
+    """Spark ignores the case of names. An ephemeral model creates no table."""
 
     def node(name: str, of: str, materialized: str, alias: str = "") -> dict[str, Any]:
         made = {**owner(name, materialized, of), "schema": "Lake", "alias": alias or name}

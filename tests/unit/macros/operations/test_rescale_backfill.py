@@ -1,4 +1,4 @@
-"""An MV is given another number of vnodes by hand."""
+"""A user gives an MV another number of vnodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.macros import Macros
 
 @pytest.fixture
 def rescale(macros: Macros, verified: Any, make_plan: Any) -> Callable[..., list[Any]]:
-    """The plans that the operation executes, as (vnode_count, whether it was just made).
+    """The plans that the operation executes, as (vnode_count, whether the plan is new).
 
     The MV has 4 vnodes.
     """
@@ -67,8 +67,8 @@ def test_a_plan_that_was_left_is_executed_first(rescale: Any, make_plan: Any) ->
 @pytest.mark.parametrize(
     ("state", "fact"),
     [
-        ({"planned": {"kind": "advance"}}, "its barrier 3 has begun and is not committed"),
-        ({"dirty": True}, "its barrier 3 has begun and is not committed"),
+        ({"planned": {"kind": "advance"}}, "its barrier 3 has begun but is not committed"),
+        ({"dirty": True}, "its barrier 3 has begun but is not committed"),
         ({"upstream_version": None}, "it cannot be rescaled before its next run, because nothing"),
         ({"late_reset": "it was begun anew"}, "it cannot be rescaled before its next run, because"),
     ],

@@ -12,7 +12,9 @@ from support.duck import Duck
 
 @pytest.fixture
 def make_lake(duck: Duck) -> Callable[..., Duck]:
-    """Of each vnode the position is a key, None for NotStarted, or "end" for finished."""
+    """Create an upstream and a progress table. A vnode's position is a key, None for NotStarted, or
+    "end".
+    """
 
     def make_lake(keys: Iterable[Any], positions: Iterable[Any]) -> Duck:
         key_types = {"id": "bigint", "shard": "int"}

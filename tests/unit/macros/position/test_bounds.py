@@ -1,4 +1,4 @@
-"""The bounds of the next ranges, found by one pass over the keys that remain."""
+"""One pass over the remaining keys finds the bounds of the next ranges."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ KEYS = [{"name": "k", "upstream": "id", "type": "bigint"}]
 
 @pytest.fixture
 def find_bounds(macros: Macros, duck: Duck) -> Callable[..., dict[str, Any]]:
-    """The bounds among the keys 1 to `rows`, as numbers.
+    """The bounds among the keys from 1 to `rows`, as numbers.
 
-    `file`: SQL over `id`, the file that has it. `place` orders the keys of a file; from the
-    greatest to the least unless given, since the bounds must not depend on it.
+    `file` is SQL over `id` that returns the file of a key. `place` orders the keys in a file. By
+    default the greatest key comes first, because the bounds must not depend on this order.
     """
 
     def find(
@@ -52,7 +52,7 @@ def find_bounds(macros: Macros, duck: Duck) -> Callable[..., dict[str, Any]]:
 
 
 def numbers(bounds: list[list[str]]) -> list[int]:
-    """The bounds of a bigint are literals such as 7L."""
+    """Bounds of a bigint are literals such as 7L."""
     return [int(literal.removesuffix("L")) for [literal] in bounds]
 
 
@@ -67,7 +67,7 @@ def ascending(key: int) -> int:
 @pytest.mark.parametrize(
     ("file", "place", "scans"),
     [
-        ("'one'", neg, 1),  # whatever is in order is not read in vain
+        ("'one'", neg, 1),  # the keys are in order, so a range reads no other rows
         ("'one'", shuffled, 10),
         ("concat('f', id % 4)", shuffled, 10),
         ("concat('f', id % 4)", ascending, 1),
@@ -124,7 +124,7 @@ def test_bounds_are_complete_as_long_as_the_last_one_reaches_the_last_range(
 def test_a_total_that_is_less_than_what_was_read_does_no_harm(
     find_bounds: Callable[..., Any],
 ) -> None:
-    """Rows that were read may have been deleted since."""
+    """Rows may have been deleted after they were read."""
     assert find_bounds(10, 3, done=50, total=20) == {"bounds": [3, 6, 9], "complete": True}
 
 
@@ -140,7 +140,10 @@ def test_a_total_that_is_less_than_what_was_read_does_no_harm(
 def test_a_large_remainder_is_sampled_and_the_step_with_it(
     macros: Macros, duck: Duck, remaining: int, rate_limit: int, scanned: int, distance: int
 ) -> None:
-    """Only the first keys of the remainder are there: its size is what counts."""
+    """The table only has the first keys of the remainder.
+
+    The given size of the remainder counts.
+    """
     scan = f"select id + 1 as id from range({scanned})"
     sql = macros.call("get_bounds_sql", scan, remaining, 0, KEYS, rate_limit, False)
 

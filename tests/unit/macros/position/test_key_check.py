@@ -1,4 +1,4 @@
-"""One pass over the keys of a range counts them per vnode and finds null and duplicate ones."""
+"""One pass over the keys of a range counts them per vnode, and finds null and duplicate keys."""
 
 from __future__ import annotations
 
@@ -70,7 +70,9 @@ def test_a_key_that_stands_twice_is_found(
 
 @pytest.mark.parametrize("many", [False, True])
 def test_neighbours_are_not_taken_for_one_key(check: Callable[..., Any], many: bool) -> None:
-    """Of 64 numbers that share a word each has a bit of its own, those below zero too."""
+    """The check uses words of 64 bits. Each of 64 neighbouring numbers has its own bit, including
+    negative numbers.
+    """
     assert not check([(i, j) for i in (1, -1) for j in range(-70, 140)], many=many)["duplicates"]
 
 

@@ -1,4 +1,4 @@
-"""Positions are rendered by Spark as texts of SQL literals."""
+"""Spark renders a position as the text of a SQL literal."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def test_the_text_of_a_position_is_read_back_as_the_same_value(
 def test_the_text_of_a_point_in_time_does_not_depend_on_the_time_zone(
     macros: Macros, type_: str
 ) -> None:
-    """A cast to string would: the session that reads the position may have another zone."""
+    """A cast to string depends on it, and the session that reads the position may have another
+    zone.
+    """
     assert "cast(" not in macros.call("literal_expression", "c", type_)
 
 

@@ -1,6 +1,6 @@
-"""A backfill whose positions go down: what it has reached is `pk >= current_pos`.
+"""A descending backfill: the MV has the rows with `pk >= current_pos`.
 
-What the scans of an ascending one are compared with, see test_scans, is turned around here.
+test_scans compares the scans of an ascending backfill. The same comparison is reversed here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ def test_only_a_descending_order_is_noted(macros: Macros, keys: Any, descending:
 def test_what_comes_before_is_greater_in_a_descending_order(
     macros: Macros, keys: Any, descending: Any, op: str, turned: str
 ) -> None:
-    """All columns of the key together, and with the redundant bound that prunes files."""
+    """This holds for all columns of the key together. The redundant bound that lets Spark skip
+    files is reversed too.
+    """
 
     def predicate(key: Any) -> Any:
         return macros.call("ordered_predicate", key, ["a", "b"], op, ["1", "2"])

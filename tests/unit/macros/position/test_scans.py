@@ -1,6 +1,6 @@
 """Which rows of the upstream a step reads, compared with the definition `pk <= current_pos`.
 
-Null keys have no position in that order; they are only looked for, to be refused.
+Null keys have no position in this order. They are only read so that they can be refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ VNODES = 4
 KEYS: list[Key] = list(product(range(8), range(3)))
 NULL_KEYS: list[Key] = [(None, 1), (3, None), (None, None)]
 
-# The position of each vnode: a key, None for NotStarted, "end" for finished.
+# The position of each vnode: a key, None for NotStarted, or "end" for a finished vnode.
 POSITIONS: list[Any] = [(3, 1), None, "end", (5, 0)]
 
 
@@ -43,7 +43,7 @@ def prefix(
     keys: list[dict[str, str]],
     make_state: Callable[..., Any],
 ) -> Callable[..., list[Key]]:
-    """The keys that the prefix scan of a state reads, null keys only where they are asked for."""
+    """The keys that the prefix scan of a state reads. Null keys are only included on request."""
 
     def prefix(with_null_keys: bool = False, **state: Any) -> list[Key]:
         sql = macros.call(
@@ -63,7 +63,7 @@ def range_(
     make_plan: Callable[..., Any],
     make_state: Callable[..., Any],
 ) -> Callable[..., list[Key]]:
-    """The keys that the range scan of a plan reads, null keys only where they are asked for."""
+    """The keys that the range scan of a plan reads. Null keys are only included on request."""
 
     def range_(with_null_keys: bool = False, uniform: bool = True, **plan: Any) -> list[Key]:
         state = make_state(uniform=uniform)
@@ -161,7 +161,7 @@ def test_the_first_range_begins_at_the_start(range_: Callable[..., Any]) -> None
 
 
 def test_the_last_range_is_open_above(range_: Callable[..., Any]) -> None:
-    """Also where range_high holds a key: that one is only the position."""
+    """This also holds if range_high has a key, because that key is only the next position."""
     read = range_(range_low=["5", "1"], range_high=["5", "1"], last_range=True)
 
     assert read == [key for key in KEYS if key > (5, 1)]
@@ -223,7 +223,7 @@ def test_selected_vnodes_are_read_each_from_its_own_position(
 def test_selected_vnodes_that_agree_are_read_from_their_one_position(
     range_: Callable[..., Any], vnode_of: Callable[..., int]
 ) -> None:
-    """The progress table is not asked: it has other positions here."""
+    """The scan does not read the progress table, which has other positions here."""
     read = range_(vnodes=[1, 2], range_low=["1", "2"], range_high=["5", "1"])
 
     expected = [k for k in KEYS if (1, 2) < k <= (5, 1) and vnode_of(k, VNODES) in [1, 2]]

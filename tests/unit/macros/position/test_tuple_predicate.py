@@ -1,4 +1,4 @@
-"""Keys compare as tuples: a predicate is checked against Python's comparison of tuples."""
+"""Keys are compared as tuples: a predicate must agree with Python's comparison of tuples."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_one_column_is_compared_once(macros: Macros) -> None:
 
 
 def test_a_predicate_keeps_its_meaning_in_any_context(macros: Macros, duck: Duck) -> None:
-    """`not x` and `x or y` around it must not pick it apart."""
+    """`not x` and `x or y` must apply to the predicate as a whole."""
     predicate = macros.call("tuple_predicate", ["a", "b"], ">", ["1", "2"])
 
     assert duck.rows(f"select not {predicate} from (select 0 as a, 9 as b)") == [(True,)]

@@ -1,4 +1,4 @@
-"""The vnode of a row must stay the same for the life of an MV."""
+"""The vnode of a row must never change while the MV exists."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import pytest
 
 from support.macros import Macros
 
-# Of the query `select th as k1, carrier, v from lake.up where v > 3` with the key k1.
+# The plans of `select th as k1, carrier, v from lake.up where v > 3` with the key k1.
 EXPLAINED = """\
 == Parsed Logical Plan ==
 'Project ['k1 AS __bf_key_1#11, * EXCEPT (__bf_read), 0 AS __bf_end#12, __bf_read.*]
@@ -53,7 +53,7 @@ null AS th#13, null AS carrier#14, null AS v#15L, null AS d#16]
 *(1) Project [th#62 AS __bf_key_1#11, th#62 AS k1#34, carrier#63, v#65L, 0 AS __bf_end#12]
 """
 
-# The same with a column that the query does not have: no optimized plan.
+# The plans of the same query with a key that the query does not have. There is no optimized plan.
 FAILED = """\
 == Parsed Logical Plan ==
 'Project ['nokey AS __bf_key_1#11, * EXCEPT (__bf_read), 0 AS __bf_end#12, __bf_read.*]
@@ -73,13 +73,13 @@ def explained_text() -> str:
 
 @pytest.fixture
 def failed_text() -> str:
-    """EXPLAIN of a query that cannot be analyzed, with `{error}` for Spark's message."""
+    """EXPLAIN of a query that Spark cannot analyze. `{error}` is replaced by Spark's message."""
     return FAILED
 
 
 @pytest.fixture
 def explain(macros: Macros, up: Any) -> Any:
-    """A function that lets Spark answer with one text and explains a query."""
+    """A function that explains a query while Spark answers with the given text."""
 
     def explain(text: str, unique_key: list[str], query: str = "select th as k1") -> Any:
         macros.results = [[[text]]]

@@ -1,4 +1,4 @@
-"""Which queries can be followed row by row, by the analyzed plan."""
+"""Which queries can be followed row by row, judging by the analyzed plan."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OPTIMIZED = ["Project [th#1, th#1, v#3L]", f"+- {RELATION}"]
 
 @pytest.fixture
 def check(macros: Macros, up: Any) -> Check:
-    """Checks a query whose analyzed plan is given; `#` stands for the plan of the upstream."""
+    """Check a query with this analyzed plan. `#` is replaced by the plan of the upstream."""
 
     def check(
         plan: str,
@@ -113,7 +113,7 @@ def test_a_row_wise_query_is_let_pass(check: Check, plan: str) -> None:
     check(plan)
 
 
-# The operator as Spark prints it, and how the refusal calls it.
+# The operator as Spark prints it, and its name in the refusal.
 OPERATORS = {
     "Aggregate [carrier#2], [carrier#2, count(1) AS n#5L]": "an aggregate (GROUP BY, HAVING or an "
     "aggregate function)",
@@ -224,7 +224,7 @@ def test_a_setting_that_spark_puts_into_the_text_is_refused(check: Check, refuse
 
 
 def test_a_second_read_of_the_upstream_is_refused(check: Check, refused: Any) -> None:
-    """An unused common table expression, say."""
+    """For example, an unused common table expression reads the upstream again."""
     with refused("its query reads 2 tables. Read the upstream lake.up once, and no other table."):
         check(ROW_WISE["a common table expression"] + "         +- #\n")
 
@@ -236,8 +236,8 @@ def test_the_name_of_the_upstream_is_refused_where_it_may_be_a_field_of_a_struct
     check: Check, refused: Any, query: str
 ) -> None:
     with refused(
-        "its query has the name of the upstream 2 times. Read the upstream once; if one of them is "
-        "a field of a column lake, write an alias of the upstream before it."
+        "its query has the name of the upstream 2 times. Read the upstream once; if one of these "
+        "names is a field of a column lake, write an alias of the upstream before it."
     ):
         check("Project [th#1]\n+- #", query)
     check("Project [th#1]\n+- #", "select u.lake.up, 'lake.up' from lake.up as u -- lake.up")
@@ -250,8 +250,8 @@ def test_a_query_that_reads_no_table_is_refused(check: Check, refused: Any) -> N
         check("Project [1 AS k#1, 1 AS k#1]")
 
 
-# Functions, as the query writes them and as the analyzed plan prints them: those that
-# functional/test_functions_of_spark.py cannot try, and one of each kind.
+# Functions as the query writes them and as the analyzed plan prints them. The list has the
+# functions that functional/test_functions_of_spark.py cannot call, and one function of each kind.
 FUNCTIONS = {
     "rand()": "rand(-5413274354) AS c#4",
     "spark_partition_id()": "SPARK_PARTITION_ID() AS c#4",
@@ -296,7 +296,7 @@ def test_a_function_deep_within_an_expression_is_refused(check: Check, refused: 
 
 
 def test_a_function_that_spark_puts_in_is_refused(check: Check, refused: Any) -> None:
-    """`unix_timestamp()` takes the current time."""
+    """Spark replaces `unix_timestamp()` by an expression with the current time."""
     with refused("its query uses current_timestamp()"):
         check(
             _with(
@@ -307,7 +307,7 @@ def test_a_function_that_spark_puts_in_is_refused(check: Check, refused: Any) ->
 
 
 def test_a_text_that_reads_like_such_a_function_is_refused_too(check: Check, refused: Any) -> None:
-    """The plan prints it without its quotes; concat does not help a function to hide."""
+    """The plan prints the text without its quotes. But a text in concat hides no function."""
     with refused(
         "its query uses now(), which gives another value when the same row is read again. "
     ):
@@ -392,8 +392,8 @@ def test_a_star_inside_of_an_expression_is_refused_where_the_upstream_may_get_a_
     check: Check, refused: Any, query: str
 ) -> None:
     with refused(
-        "its query has a star inside of an expression, whose value would change once the upstream "
-        "has another column. Write out the columns instead of the star."
+        "its query has a star inside of an expression, so its value would change if the upstream "
+        "got another column. Write out the columns instead of the star."
     ):
         check(_with("x#9 AS h#4"), query, may_grow=True)
     check(_with("x#9 AS h#4"), query)

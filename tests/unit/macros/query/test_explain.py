@@ -1,4 +1,4 @@
-"""What is read off EXPLAIN EXTENDED."""
+"""What is read from EXPLAIN EXTENDED."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_plan_that_spark_shortened_is_asked_for_again_whole(
 def test_a_plan_of_which_the_session_cuts_off_a_part_is_refused_by_the_settings_name(
     explain: Any, explained_text: str, refused: Any, length: int
 ) -> None:
-    with refused("the session has spark.sql.maxPlanStringLength, by which Spark shortens the plan"):
+    with refused("the session sets spark.sql.maxPlanStringLength, so Spark shortens the plan"):
         explain(f"{explained_text[:length]}... 1234 more characters", ["k1"])
 
 
@@ -80,7 +80,7 @@ def test_a_plan_of_which_the_session_hides_a_part_is_refused_by_the_settings_nam
     explain: Any, explained_text: str, refused: Any
 ) -> None:
     hidden = explained_text.replace("carrier", "*********(redacted)")
-    with refused("the session has spark.sql.redaction.string.regex, by which Spark blacks out a "):
+    with refused("the session sets spark.sql.redaction.string.regex, so Spark hides a "):
         explain(hidden, ["k1"])
 
 
@@ -153,7 +153,7 @@ def test_a_query_without_any_plan_is_refused_in_sparks_words(explain: Any, refus
 
 
 def test_the_metadata_of_files_is_refused(explain: Any, failed_text: str, refused: Any) -> None:
-    """A common table expression, as which barriers read the upstream, has none."""
+    """Barriers read the upstream as a common table expression, which has no such metadata."""
     error = UNRESOLVED.format(name="_metadata`.`file_path", suggestions="`id`, `v`")
     with refused("its query uses _metadata, which gives another value when the same row is read"):
         explain(failed_text.replace("{error}", error), ["id"])
@@ -173,7 +173,7 @@ def test_the_types_of_the_upstreams_columns_are_read(explain: Any, explained_tex
 def test_a_version_may_have_less_columns_than_the_query_reads(
     macros: Macros, explain: Any, explained_text: str
 ) -> None:
-    """Then it is not known in which of them a change is visible."""
+    """Then nobody knows which columns show a change."""
     found = macros.call("find_read_columns", explain(explained_text, ["k1"]))
     assert found["columns"] and not found["lacks"]
     text = explained_text.replace(
@@ -234,7 +234,7 @@ def test_a_key_in_another_case_is_the_column_of_the_query(
 def test_of_two_columns_that_differ_in_case_the_key_is_the_one_that_spark_takes(
     explain: Any, explained_text: str
 ) -> None:
-    """With spark.sql.caseSensitive."""
+    """This happens with spark.sql.caseSensitive."""
     text = explained_text.replace(", k1: timestamp", ", K1: int, k1: timestamp")
 
     assert explain(text, ["k1"])["unique_key"] == ["k1"]

@@ -1,4 +1,4 @@
-"""Which columns of the upstream carry the key, read off the optimized plan."""
+"""The optimized plan shows which columns of the upstream carry the key."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _lineage(
     upstream_key: list[str] | None = None,
     relation: str = RELATION,
 ) -> list[tuple[str, str, str]]:
-    """Of the key columns as Spark prints them, in front of the query's own."""
+    """The lineage of these key columns. Spark prints them before the query's own columns."""
     entries = [f"{key} AS __bf_key_{n}#{90 + n}" for n, key in enumerate(keys, start=1)]
     projection = f"Project [{', '.join([*entries, 'x#80 AS y#81'])}]"
     limits = ["+- GlobalLimit 2147483647", "   +- LocalLimit 2147483647"]
@@ -91,7 +91,7 @@ def test_a_second_key_column_that_is_an_expression_is_refused_by_its_name(
 
 
 def test_a_column_of_another_relation_is_refused(macros: Macros, refused: Any) -> None:
-    """An attribute of that name and another id is not the upstream's column."""
+    """An attribute with the same name but another id is not the upstream's column."""
     for key in ("id#99L", "id#11"):
         with refused("'id' of unique_key is not a column of the upstream"):
             _lineage(macros, [key], ["id"], ["bigint"])
@@ -120,8 +120,8 @@ def test_a_declared_upstream_key_that_is_right_is_accepted(macros: Macros) -> No
 
 def test_a_declared_upstream_key_that_is_wrong_is_refused(macros: Macros, refused: Any) -> None:
     with refused(
-        "upstream_key says that 'k' carries 'shard', and the query takes it from 'id'. Correct "
-        "upstream_key, or leave it out."
+        "upstream_key says that 'k' carries 'shard', but the query takes it from 'id'. Correct "
+        "or remove upstream_key."
     ):
         _lineage(macros, ["id#10L"], ["k"], ["bigint"], ["shard"])
 
@@ -145,7 +145,7 @@ def test_a_key_of_char_is_refused_as_what_it_is(
     macros: Macros, refused: Any, plan: list[str]
 ) -> None:
     explained = {"optimized": [*plan, f"   +- {RELATION}"], "key_types": ["string"]}
-    with refused("'code' of unique_key has the type char(n), of which no positions can be made"):
+    with refused("'code' of unique_key has the type char(n), which cannot be a position"):
         macros.call("key_lineage", explained, ["code"], None)
 
 
@@ -188,6 +188,6 @@ def test_a_type_with_an_order_and_an_exact_text_can_be_a_key(macros: Macros, typ
 )
 def test_any_other_type_cannot_be_a_key(macros: Macros, refused: Any, type_: str) -> None:
     with refused(
-        f"'id' of unique_key has the type {type_}, of which no positions can be made. Use a key of "
+        f"'id' of unique_key has the type {type_}, which cannot be a position. Use a key of "
     ):
         _lineage(macros, ["id#10L"], ["id"], [type_])

@@ -1,4 +1,7 @@
-"""Which columns of its upstream a query reads: rather one too many than one too few."""
+"""Which columns of its upstream a query reads.
+
+It is better to find one too many than one too few.
+"""
 
 from __future__ import annotations
 

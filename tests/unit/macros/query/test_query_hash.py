@@ -1,4 +1,4 @@
-"""Which edits of a model change what its query means."""
+"""Which edits of a model change the meaning of its query."""
 
 from __future__ import annotations
 

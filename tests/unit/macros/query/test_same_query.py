@@ -1,4 +1,4 @@
-"""Which edits of a model are none of its query, and what Spark is asked then."""
+"""Which edits of a model do not change its query, and what Spark is asked in such a case."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_query_is_told_by_its_text(macros: Macros, backfill: Any, make_plan: A
     assert macros.statements == []
 
 
-# -- the columns that a query had, beside others -------------------------------------------------
+# -- queries that keep their columns and get others ----------------------------------------------
 
 
 def test_plans_are_the_same_but_for_the_ids_of_their_expressions(

@@ -1,4 +1,4 @@
-"""On which settings of the session a query's values depend, by the analyzed plan."""
+"""The session settings on which a query's values depend, judging by the analyzed plan."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RELATION = ",".join(f"{name}#{number}" for number, name in enumerate(COLUMNS, st
 
 
 def explained(expression: str, filter_: str = "") -> dict[str, Any]:
-    """A query of the id and of these columns."""
+    """The plans of a query with the column id and these columns."""
     columns = [f"c{n}" for n in range(expression.count("AS") or 1)]
     filters = [f"+- Filter {filter_}"] if filter_ else []
     name = expression.rpartition("#")[0].split(" AS ")[-1]
@@ -122,7 +122,7 @@ def test_what_is_only_passed_to_another_projection_is_not_computed(macros: Macro
 def test_a_text_that_hides_where_an_entry_ends_lets_every_column_with_a_zone_count(
     macros: Macros, expression: str
 ) -> None:
-    """Texts are printed without quotes: `, at#2, ` could be within a function's brackets."""
+    """The plan prints texts without quotes: `, at#2, ` could be in the brackets of a function."""
     plans = explained(expression)
     plans["optimized"][:1] = plans["optimized"][0].split("\n")
 
@@ -151,7 +151,10 @@ def test_a_query_that_may_depend_on_ansi_mode_is_told(
 
 
 def test_a_cast_that_only_the_optimized_plan_shows_counts(macros: Macros) -> None:
-    """`nvl(id, text)` is printed as it is written, and stands for a coalesce with a cast."""
+    """The analyzed plan prints `nvl(id, text)` as it is written.
+
+    It means a coalesce with a cast.
+    """
     hidden = explained("nvl(id#1, text#5) AS c#14")
     assert uses(macros, "ansi.enabled", hidden) is False
 

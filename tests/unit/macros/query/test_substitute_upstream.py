@@ -1,4 +1,4 @@
-"""The model's query with another relation instead of its upstream."""
+"""The model's query, in which another relation replaces the upstream."""
 
 from __future__ import annotations
 
@@ -117,10 +117,10 @@ def test_in_texts_comments_and_quoted_names_nothing_is_read(
 def test_the_name_in_front_of_a_column_is_refused(
     macros: Macros, up: Any, refused: Any, column: str
 ) -> None:
-    """It may be a field of a column that is called like the schema."""
+    """The name may be a field of a column that has the same name as the schema."""
     name = "`lake`.`up`" if column.startswith("`") else "lake.up"
     with refused(
-        f"its query has '{name}.', the upstream's whole name in front of another one. Give the "
+        f"its query has '{name}.', the upstream's full name before another name. Give the "
         "upstream an alias in FROM, such as u, and write u. in front of its columns."
     ):
         macros.call("substitute_upstream", f"select {column} from lake.up", up)
@@ -178,7 +178,7 @@ def test_an_upstream_with_options_is_refused(
     macros: Macros, up: Any, refused: Any, clause: str
 ) -> None:
     with refused(
-        "its query reads the upstream with options, which barriers read it without. Remove the "
+        "its query reads the upstream with options, but barriers read it without them. Remove the "
         "WITH clause behind its name."
     ):
         macros.call("substitute_upstream", f"select a from lake.up {clause}", up)
@@ -187,7 +187,7 @@ def test_an_upstream_with_options_is_refused(
 def test_an_import_cte_called_like_the_table_reads_the_scan(
     macros: Macros, up: Any, duck: Duck
 ) -> None:
-    """The inner one of two CTEs of one name counts, and it reads the outer one."""
+    """If two nested CTEs have one name, the inner one counts. The inner CTE reads the outer one."""
     duck.create("lake.up", {"a": "int"}, [(1,), (2,)])
     query = macros.call(
         "substitute_upstream", "with u as (select * from lake.up) select * from u", up

@@ -1,4 +1,4 @@
-"""A run that reads only a sample, or nothing, is of the same query."""
+"""A run with `--sample` or `--empty` still has the same query."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_subquery_of_the_users_own_is_left_as_it_is(macros: Macros, sql: str) 
 
 
 def test_a_filter_of_the_users_own_stays_around_what_dbt_renders(macros: Macros) -> None:
-    """Also one of the form that dbt has for --sample."""
+    """The filter may even have the form that dbt uses for --sample."""
     for condition in ("id > 3", "th >= '2024-05-01 00:00:00+00:00'"):
         mine = f"select a from (select * from {{}} where {condition})"
         for sampled in SAMPLED.values():

@@ -1,4 +1,4 @@
-"""Settings of the session under which an MV would not be exact."""
+"""Session settings with which an MV would not be exact."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_the_catalog_of_a_three_part_name_is_the_one_that_counts(check: Any, ref
 
 @pytest.fixture
 def follow(backfill: Any) -> Any:
-    """Follows an upstream and a change table of the given kinds, each of a catalog of its own."""
+    """Follow an upstream and a change table of these kinds. Each of them has its own catalog."""
 
     def follow(upstream: str, feed: str | None) -> None:
         for name, kind in {"upstream": upstream, "feed": feed}.items():
@@ -82,7 +82,7 @@ def test_an_upstream_behind_its_change_table_is_refused_too(
 def test_other_tables_may_come_from_a_cache(
     check: Any, follow: Any, tables: tuple[str, str | None]
 ) -> None:
-    """An upstream alone is just followed later."""
+    """If a cache is behind, an upstream without a change table is only followed later."""
     follow(*tables)
     check("delta")
 
@@ -94,7 +94,7 @@ def test_delta_has_no_such_cache(check: Any) -> None:
 # -- settings that are refused ------------------------------------------------------------------
 
 
-LEAVES_OUT = "Spark leaves out rows, and says nothing: those of files that"
+LEAVES_OUT = "Spark silently leaves out the rows of files that"
 DELTA = "spark.databricks.delta."
 REFUSED = {
     "spark.sql.parser.escapedStringLiterals": ("on", "the texts in its statements mean something "),
@@ -212,13 +212,13 @@ BEFORE = {
     [
         (ZONE, ZONE, None),
         ({}, ZONE, None),  # the query does not depend on it
-        (None, NTZ, None),  # of an earlier version, which recorded none
+        (None, NTZ, None),  # an earlier version recorded no settings
         (NTZ, NTZ, None),
-        # What is not set has its default, which an earlier version recorded too.
+        # A setting that is not set has its default. An earlier version recorded the default too.
         ({"spark.sql.timestampType": "TIMESTAMP_LTZ"}, {}, None),
         ({f"{LEGACY}sizeOfNull": "true", f"{LEGACY}interval.enabled": "false"}, {}, None),
         ({}, {f"{LEGACY}interval.enabled": "FALSE"}, None),
-        # An earlier version recorded these whether set or not, and no others.
+        # An earlier version recorded exactly these settings, whether they were set or not.
         (BEFORE, {"spark.sql.caseSensitive": "true", f"{LEGACY}sizeOfNull": "false"}, None),
         (BEFORE, {"spark.sql.parser.escapedStringLiterals": "true"},
          ("escapedStringLiterals, on which its query may depend,", "false", "true")),
@@ -227,7 +227,7 @@ BEFORE = {
         ({"spark.sql.columnNameOfCorruptRecord": "_Bad"},
          {"spark.sql.columnNameOfCorruptRecord": "_bad"},
          ("columnNameOfCorruptRecord, on which its query may depend,", "_Bad", "_bad")),
-        # It makes fail what two others read otherwise.
+        # With EXCEPTION a query fails where LEGACY and CORRECTED read different values.
         ({}, {f"{LEGACY}timeParserPolicy": "EXCEPTION"}, None),
         ({f"{LEGACY}timeParserPolicy": "CORRECTED"}, {f"{LEGACY}timeParserPolicy": "LEGACY"},
          ("timeParserPolicy, on which its query may depend,", "CORRECTED", "LEGACY")),

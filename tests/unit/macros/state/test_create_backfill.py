@@ -1,4 +1,4 @@
-"""The tables of an MV are created, without a barrier."""
+"""The tables of an MV are created without a barrier."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from support.macros import Macros, Table
 
 MEANWHILE = (
     "another run has created its tables meanwhile, for another query. "
-    "Let one deployment of the model run, and run again."
+    "Run only one deployment of the model, and run again."
 )
 
 
@@ -24,7 +24,7 @@ def test_tables_that_another_run_made_for_another_query_are_refused(
 def test_of_two_first_runs_the_one_that_comes_late_creates_no_mv_of_another_query(
     create: Any,
 ) -> None:
-    """Its script finds out whether the state is its own before it creates the MV."""
+    """The script of the late run checks that the state is its own before it creates the MV."""
     sql = " ".join(create("k").split())
 
     assert "if is_ours then execute immediate create_mv; end if;" in sql
@@ -38,7 +38,9 @@ def test_of_two_first_runs_the_one_that_comes_late_creates_no_mv_of_another_quer
 def test_what_another_model_has_begun_is_put_away_by_its_id(
     macros: Macros, backfill: Any, make_plan: Any, create: Any, file_format: str, word: str
 ) -> None:
-    """On Delta by the new state: in a location of the user's, a drop would leave its files."""
+    """On Delta, the new state replaces the old one. In a location of the user, DROP would leave the
+    files.
+    """
     create("k")
     macros.config["file_format"] = file_format
     plan = make_plan(
@@ -55,7 +57,9 @@ def test_what_another_model_has_begun_is_put_away_by_its_id(
 def test_an_mv_of_the_run_whose_state_was_put_away_is_refused(
     macros: Macros, backfill: Any, make_state: Any, make_plan: Any, refused: Any, replaces: Any
 ) -> None:
-    """That run was alive, and has created its MV. Else nobody asks."""
+    """The run of the replaced state was still at work and has created its MV. If no state was
+    replaced, nothing is checked.
+    """
     state = make_state(committed=make_plan(epoch=0, kind="create", replaces=replaces))
 
     if replaces is None:

@@ -11,13 +11,13 @@ import pytest
 from support.duck import Duck
 from support.macros import Macros
 
-# Those of a session can only be read in Spark.
+# The settings of a session can only be read in Spark.
 SETTINGS = {"spark.sql.ansi.enabled": "false"}
 
 
 @pytest.fixture
 def creation(make_plan: Callable[..., Any], make_source: Callable[..., Any]) -> dict[str, Any]:
-    """The plan of the epoch 0, as a run makes it whose id is b1."""
+    """The plan of epoch 0 that the run with the id b1 makes."""
     source = make_source(id=None, version=None, committed_at=None)
     return dict(
         make_plan(
@@ -34,12 +34,12 @@ def first(make_plan: Callable[..., Any]) -> dict[str, Any]:
     return dict(make_plan(epoch=1, plan_id="p1", counted=counted, settings=SETTINGS))
 
 
-# -- its rows ---------------------------------------------------------------------------------
+# -- the rows of the progress table -----------------------------------------------------------
 
 
 @pytest.fixture
 def rows(macros: Macros, duck: Duck, creation: Any) -> Callable[..., list[dict[str, Any]]]:
-    """The rows of a new progress table; a plan is shown by its epoch."""
+    """The rows of a new progress table. Each plan is replaced by its epoch."""
 
     def rows(plan: Any = None) -> list[dict[str, Any]]:
         rows = duck.records(macros.call("get_not_started_sql", creation, plan))
@@ -74,7 +74,7 @@ def test_nothing_is_planned_unless_there_is_a_first_barrier(rows: Callable[..., 
 def test_the_plan_of_the_first_barrier_is_created_with_the_table(
     rows: Callable[..., Any], first: Any
 ) -> None:
-    """So that of two first runs at once one plans it."""
+    """If two first runs start at the same time, only one of them plans the first barrier."""
     created = rows(first)
 
     assert [row["last"] for row in created] == [0, None, None, None]

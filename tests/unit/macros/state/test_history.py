@@ -1,4 +1,4 @@
-"""`<mv>__barriers`, the history that people read."""
+"""`<mv>__barriers`, the history for people."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHOWN = [
 
 
 def test_a_row_has_these_columns(macros: Macros) -> None:
-    """A history that was made by an earlier release has them too: people read them by name."""
+    """The history of an earlier release has the same columns, and people read them by name."""
     columns = macros.call("history_columns")
 
     assert [*columns["recorded"], *columns["derived"]] == SHOWN
@@ -51,7 +51,9 @@ def test_its_files_are_made_one_when_a_multiple_of_50_is_passed(
 def test_a_run_writes_what_the_history_does_not_have(
     macros: Macros, backfill: Any, make_state: Any, written: int | None, sent: int
 ) -> None:
-    """The epoch 2 is committed; -1: it has no barrier of this MV, None: it is missing."""
+    """Epoch 2 is committed. -1: the history has no barrier of this MV. None: the history is
+    missing.
+    """
     state = macros.call("write_history", backfill, make_state() | {"written": written})
 
     assert len(macros.statements) == sent

@@ -1,4 +1,4 @@
-"""A plan as it is stored."""
+"""The stored form of a plan."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from support.duck import Duck
 from support.macros import Macros
 
-# Names of entries that a state made by an earlier release has: another name is another format.
+# The entries in the state of an earlier release. If an entry gets another name, the format changes.
 FIELDS = (
     "epoch plan_id backfill_id kind reason sources upstream_row_count range_low range_high"
     " last_range vnodes vnode_row_counts range_row_count sweeps at_once touched fills drops"
@@ -24,7 +24,10 @@ FIELDS = (
 def test_a_stored_plan_has_these_entries(
     macros: Macros, duck: Duck, make_plan: Callable[..., Any]
 ) -> None:
-    """In this order; what else a plan has while it is chosen is not stored."""
+    """The entries have this order.
+
+    Other entries that a plan has while it is chosen are not stored.
+    """
     entries: dict[str, Any] = dict.fromkeys([*FIELDS.split(), "evidence"], "x")
     entries |= {
         name: [{"id": 1, "name": "x", "other": "x"}] for name in ("sources", "fills", "key")
@@ -68,7 +71,7 @@ def test_a_stored_plan_has_these_entries(
 def test_a_plan_is_read_back_as_it_was_made(
     macros: Macros, duck: Duck, make_plan: Callable[..., Any], entries: dict[str, Any]
 ) -> None:
-    """What is none is absent, whatever the session says of null fields."""
+    """A null value is absent, whatever the session does with null fields."""
     made = make_plan(settings={"a": "it's"}, vnode_row_counts=None)
     [(text,)] = duck.rows(f"select {macros.call('get_plan_json_sql', made | entries)}")
     stored = json.loads(text)

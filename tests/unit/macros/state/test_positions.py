@@ -1,4 +1,4 @@
-"""The columns of the progress table for the position of a key."""
+"""The columns of the progress table that hold the position of a key."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def model(macros: Macros) -> None:
 
 @pytest.fixture
 def place(macros: Macros, backfill: Any, analysis: Any, make_state: Any, make_plan: Any) -> Any:
-    """The columns for the position of a reset with this key, in a table that has these."""
+    """The position columns that a reset with this key uses, if the table has these columns."""
 
     def place(now: list[dict[str, str]], columns: dict[str, str], **committed: Any) -> Any:
         macros.tables["lake.mv__progress"] = Table(columns=columns)
@@ -47,20 +47,20 @@ def test_a_reset_with_the_key_of_before_keeps_the_columns_of_its_position(
         ("bigint", {"id": "bigint"}, "id"),
         ("string", {"id": "bigint"}, "pk_id"),
         ("date", {"id": "bigint", "pk_id": "string"}, "pk2_id"),
-        ("string", {"id": "bigint", "pk_id": "string"}, "pk_id"),  # back to it
+        ("string", {"id": "bigint", "pk_id": "string"}, "pk_id"),  # an earlier type again
     ],
 )
 def test_a_reset_with_another_key_takes_columns_of_its_types_or_new_ones(
     place: Any, type_: str, columns: dict[str, str], position: str
 ) -> None:
-    """A column never gets another type."""
+    """The type of a column never changes."""
     assert place([{"name": "k", "upstream": "id", "type": type_}], columns) == [position]
 
 
 def test_a_run_goes_on_after_its_reset_with_the_columns_that_this_has_taken(
     macros: Macros, backfill: Any, analysis: Any, place: Any, make_state: Any, make_plan: Any
 ) -> None:
-    """The query is explained once in a run, when the committed plan is another one."""
+    """The run explains its query only once, before the reset is committed."""
     now = [{**analysis["key"][0], "type": "string"}]
     reset = place(now, {"id": "bigint"})
     placed = [{**now[0], "position": reset[0]}]
@@ -73,7 +73,7 @@ def test_a_run_goes_on_after_its_reset_with_the_columns_that_this_has_taken(
 def test_a_reset_after_one_that_was_given_up_looks_at_the_columns_that_there_are(
     place: Any, keys: Any, make_source: Any
 ) -> None:
-    """The plan that was given up has others, which may never have been added."""
+    """The plan that was given up names other columns, which may never have been added."""
     given_up = {"kind": "abandon", "sources": [make_source(version=None)], "key": keys}
 
     assert place(keys, {"id": "string"}, **given_up) == ["pk_id", "shard"]
@@ -84,7 +84,7 @@ def test_a_reset_after_one_that_was_given_up_looks_at_the_columns_that_there_are
 
 @pytest.fixture
 def column_for(macros: Macros) -> Any:
-    """The column for the position of a key of one column, in a table that has columns."""
+    """The position column of a key with one column, in a table that has the columns `present`."""
 
     def column_for(upstream: str, type_: str, present: dict[str, str] | None = None) -> Any:
         key = [{"name": "k", "upstream": upstream, "type": type_}]
@@ -130,7 +130,7 @@ def test_every_column_of_the_progress_table_is_kept_from_the_key(
 @pytest.mark.parametrize(
     ("upstream", "type", "present", "column"),
     [
-        ("id", "bigint", {"id": "bigint"}, "id"),  # the previous one is taken again
+        ("id", "bigint", {"id": "bigint"}, "id"),  # the existing column is used again
         ("ID", "bigint", {"id": "bigint"}, "ID"),
         ("id", "string", {"id": "bigint"}, "pk_id"),
         ("Id", "string", {"id": "bigint"}, "pk_Id"),
@@ -140,13 +140,13 @@ def test_every_column_of_the_progress_table_is_kept_from_the_key(
         ("id", "int", {"id": "bigint", "pk_id": "string", "pk2_id": "date"}, "pk3_id"),
         ("id", "decimal(9,2)", {"id": "decimal(9,0)"}, "pk_id"),
         ("epoch", "int", {"epoch": "bigint", "pk_epoch": "date"}, "pk2_epoch"),
-        ("plan", "string", {"plan": "string"}, "pk_plan"),  # its own, though of that type
+        ("plan", "string", {"plan": "string"}, "pk_plan"),  # the table's own column
     ],
 )
 def test_a_key_of_another_type_takes_another_column(
     column_for: Any, upstream: str, type: str, present: dict[str, str], column: str
 ) -> None:
-    """The table is never replaced, and no column changes its type."""
+    """The table is never replaced, and the type of a column never changes."""
     assert column_for(upstream, type, present) == column
 
 

@@ -1,4 +1,4 @@
-"""Properties of the state tables."""
+"""The properties of the state tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ OWN = {"dbt_backfill.id": "b1", "dbt_backfill.format": "2"}
 
 
 def test_two_runs_that_plan_or_commit_one_epoch_conflict(macros: Macros) -> None:
-    """Else both would. Statistics are expensive, and are kept of the epochs of the history only."""
+    """Otherwise both runs would commit. Statistics are expensive, and only exist for the epochs of
+    the history.
+    """
     state = {
         "delta.isolationLevel": "Serializable",
         "delta.appendOnly": "false",
@@ -24,7 +26,8 @@ def test_two_runs_that_plan_or_commit_one_epoch_conflict(macros: Macros) -> None
     assert history.items() >= {**state, "delta.dataSkippingNumIndexedCols": "1"}.items()
     assert "delta.columnMapping.mode" not in history
     assert progress.items() >= {**state, **OWN, "delta.dataSkippingNumIndexedCols": "0"}.items()
-    # A full refresh gives it columns for a key of any name and type; these it could not get later.
+    # A full refresh adds columns for keys of any name and type. These properties cannot be set
+    # later.
     assert progress["delta.columnMapping.mode"] == "name"
     assert progress["delta.feature.timestampNtz"] == "supported"
 

@@ -1,4 +1,4 @@
-"""What is committed and what is planned."""
+"""Reading the committed barrier and the planned barrier."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def test_the_state_is_read_in_one_statement(
 
     expected = {
         **make_state(),
-        "written": None,  # nobody asked
+        "written": None,  # the history was not read
         "committed": {**make_state()["committed"], "range_high": ["1", "2"]},
     }
     assert {name: state[name] for name in expected} == expected
     assert len(macros.statements) == 1
 
 
-# -- what it says of all vnodes ---------------------------------------------------------------
+# -- what the state says of all vnodes --------------------------------------------------------
 
 
 ROW = {"epoch": 2, "row_count": 1, "upstream_version": "16", "backfill_finished": False,
@@ -38,7 +38,7 @@ ROW = {"epoch": 2, "row_count": 1, "upstream_version": "16", "backfill_finished"
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        # Vnodes agree although their counts differ, and the first one keeps the barriers.
+        # Vnodes agree even if their counts differ. Only the first vnode has the barriers.
         ([{"row_count": 5, "last": '{"epoch": 2}', "plan": '{"epoch": 3}'}],
          {"uniform": True, "row_count": 7, "rows": 3, "finished": False, "dirty": False}),
         ([{"id": 8}], {"uniform": False}),
@@ -70,7 +70,7 @@ def test_the_state_is_that_of_all_vnodes(
 
 @pytest.fixture
 def parse(macros: Macros) -> Callable[..., Any]:
-    """The state of a row whose last barrier has the range (low, high]."""
+    """Parse the state of a row whose last barrier has the range (low, high]."""
     last = {"epoch": 2, "kind": "advance", "range_low": ["1"], "range_high": ["5"]}
 
     def parse(**read: Any) -> Any:
@@ -113,7 +113,7 @@ def test_the_position_is_where_the_range_of_the_committed_plan_ends(
     ("state", "started"),
     [
         ({"position": None}, False),
-        ({"position": None, "finished": True, "any_finished": True}, True),  # of an empty upstream
+        ({"position": None, "finished": True, "any_finished": True}, True),  # the upstream is empty
         ({}, True),
         ({"position": None, "uniform": False}, True),
     ],

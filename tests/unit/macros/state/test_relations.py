@@ -6,7 +6,10 @@ from support.macros import Macros
 
 
 def test_the_progress_table_has_these_columns_whatever_the_key_is(macros: Macros) -> None:
-    """A state that was made by an earlier release has them too: a change is another format."""
+    """The state of an earlier release has the same columns.
+
+    Other columns would be another format.
+    """
     assert macros.call("progress_columns") == {
         "vnode": "int",
         "epoch": "bigint",

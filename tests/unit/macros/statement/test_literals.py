@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from support.macros import Macros
 
-# What Spark takes out of a string literal, of what we put in.
+# The escapes in our string literals, and the characters that Spark makes of them.
 ESCAPES = {"\\\\": "\\", "\\'": "'", "\\u0024": "$"}
 
 

@@ -69,7 +69,7 @@ def test_a_type_that_no_alter_makes_is_told(macros: Macros, file_format: str) ->
     assert macros.call("find_widened", macros.relation, text, text)["why"] == (
         f"n has the type string, and no ALTER of {file_format.title()} makes it of int"
     )
-    # A table that something else has altered fails by itself.
+    # If something else has altered the table, the statement itself fails.
     assert macros.call("find_widened", macros.relation, text, [])["columns"] == text
 
 
@@ -113,8 +113,9 @@ def test_a_delta_table_needs_a_feature_which_is_the_users_to_switch_on(
 ) -> None:
     with refused(
         "its query no longer returns y, and lake.mv lets no column be dropped without the Delta "
-        "feature of delta.columnMapping.mode. If all that read the table know that feature: ALTER "
-        "TABLE lake.mv SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name'). Or rebuild the MV"
+        "feature of delta.columnMapping.mode. If all readers of the table support that feature: "
+        "ALTER TABLE lake.mv SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name'). Or rebuild "
+        "the MV"
     ):
         check(drops=["y"], properties={"delta.columnMapping.mode": "none"})
     with refused(
@@ -164,7 +165,7 @@ def test_a_column_by_which_an_iceberg_table_is_sorted_stays(
 def test_no_column_goes_where_spark_does_not_show_by_what_the_table_is_sorted(
     check: Any, refused: Any, macros: Macros, name: str
 ) -> None:
-    """Of `url ASC NULLS FIRST` it shows nothing: there is `url` in it."""
+    """Spark hides `url ASC NULLS FIRST`, because the value contains `url`."""
     macros.config["file_format"] = "iceberg"
     with refused(
         "its query no longer returns y, and Spark, which sees a secret in it, does not show by "

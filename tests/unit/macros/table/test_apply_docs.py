@@ -1,4 +1,4 @@
-"""Comments are written where they changed: each is a commit of the MV."""
+"""Comments are only written if they have changed, because each comment is a commit of the MV."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.macros import Macros
 
 @pytest.fixture
 def apply(macros: Macros, backfill: dict[str, Any]) -> Any:
-    """Applies the docs of a model; returns the hash that it recorded, none if it wrote nothing."""
+    """Apply the docs of a model. Return the recorded hash, or None if nothing was written."""
     macros.context["validate_doc_columns"] = lambda relation, columns, present: {
         name: column for name, column in columns.items() if name.lower() in present
     }
@@ -57,7 +57,7 @@ def test_docs_are_written_again_once_they_changed(macros: Macros, apply: Any) ->
     noted = apply()
 
     assert apply("departures", docs=noted) not in (None, noted)
-    assert apply(key="another", docs=noted) is None  # columns are not asked for
+    assert apply(key="another", docs=noted) is None  # the model does not persist docs of columns
 
 
 def test_docs_of_columns_are_written_again_once_they_changed(macros: Macros, apply: Any) -> None:
@@ -69,7 +69,9 @@ def test_docs_of_columns_are_written_again_once_they_changed(macros: Macros, app
 
 
 def test_a_comment_goes_with_its_description(macros: Macros, apply: Any) -> None:
-    """Whether there was one before is not known; to an MV that was just made none is written."""
+    """A column without a description gets an empty comment, because it may have had a comment
+    before. A new MV gets no empty comments.
+    """
     macros.config["persist_docs"] = {"columns": True}
     noted = apply()
     assert not any("undescribed" in statement.sql for statement in macros.statements)

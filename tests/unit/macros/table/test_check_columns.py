@@ -1,4 +1,4 @@
-"""Columns that a table format does not take."""
+"""Columns that a table format does not accept."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_other_types_and_fields_called_like_types_are_let_pass(
         ("_row_ID", "iceberg", "Iceberg keeps this name"),
         ("_pos", "iceberg", "Iceberg keeps this name"),
         ("", "iceberg", "Iceberg takes no column without a name"),
-        ("__bf_deleted", "iceberg", "names that begin with __bf_ are those of the barriers"),
+        ("__bf_deleted", "iceberg", "names that begin with __bf_ are reserved for barriers"),
     ],
 )
 def test_a_name_that_the_format_keeps_is_refused(

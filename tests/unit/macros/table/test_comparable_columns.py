@@ -1,4 +1,4 @@
-"""Values of types that Spark does not compare, or not as an MV has to be compared."""
+"""Values of types that Spark cannot compare, or compares in another way than an MV needs."""
 
 from __future__ import annotations
 

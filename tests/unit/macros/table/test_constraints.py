@@ -1,4 +1,4 @@
-"""Constraints of a contract, as those of a Delta table."""
+"""The constraints of a contract become constraints of a Delta table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEPT = {"not_null_id": "`id` is not null", "low": "id < 9"}
 
 @pytest.fixture(autouse=True)
 def contract(macros: Macros) -> None:
-    """A contract with two constraints that Delta enforces, and one that it does not."""
+    """A contract with two constraints that Delta enforces, and one that Delta does not enforce."""
     macros.config["contract"] = SimpleNamespace(enforced=True)
     not_null, unique = {"type": "not_null"}, {"type": "unique"}
     macros.context["model"] = SimpleNamespace(

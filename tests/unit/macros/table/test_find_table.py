@@ -1,4 +1,4 @@
-"""Which table a name is."""
+"""Which table has a name."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_table_of_another_catalog_is_asked_for(
 
 
 def test_a_table_whose_name_only_matches_as_a_pattern_is_another_one(macros: Macros) -> None:
-    """`like` takes `*` and `|` for more than themselves, in any case of letters."""
+    """In `like`, `*` and `|` have a special meaning, and the case of letters does not count."""
     name = SparkRelation.create(schema="prod.lake", identifier="a|up")
     others = [["lake", other, False, "Type: VIEW\n"] for other in ("a", "up")]
     macros.results = [others, [*others, ["lake", "A|UP", False, "Type: MANAGED\n"]]]
@@ -65,7 +65,7 @@ def test_a_table_that_another_catalog_does_not_have_is_none(macros: Macros) -> N
 def test_a_relation_is_read_back_from_its_text(
     macros: Macros, text: str, schema: str, identifier: str
 ) -> None:
-    """Without its quotes: dbt's cache knows it so."""
+    """The names have no quotes, because dbt's cache has them without quotes."""
     relation = macros.call("parse_relation", text)
 
     assert (relation.schema, relation.identifier, relation.render()) == (schema, identifier, text)

@@ -1,4 +1,4 @@
-"""What a MERGE into one of the tables needs, and how many rows it wrote."""
+"""What a MERGE into one of the tables needs, and how many rows it has written."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ RESULTS = pytest.mark.parametrize(
 
 @pytest.fixture
 def merged(macros: Macros, backfill: Any) -> Callable[..., Any]:
-    """The counts of a MERGE of changes: eight keys with a row, and so many without."""
+    """The counts of a MERGE of changes. Eight keys have a row in the query, and `drops` keys do
+    not.
+    """
 
     def merged(result: Any, drops: int = 4, guarded: bool = False) -> Any:
         staged = {"upserts": 8, "drops": drops}
@@ -41,7 +43,7 @@ def merged(macros: Macros, backfill: Any) -> Callable[..., Any]:
 
 
 def test_changed_rows_are_those_that_the_query_returns(merged: Any) -> None:
-    """Of the keys that it drops only the MERGE knows which ones there were."""
+    """Only the MERGE knows how many of the dropped keys were in the MV."""
     assert merged(_Counts(**WRITTEN)) == {"changed": 8, "deleted": 2}
 
 
@@ -51,7 +53,7 @@ def test_nothing_is_asked_where_no_key_is_dropped(merged: Any) -> None:
 
 @RESULTS
 def test_delta_deletes_nothing_where_it_returned_nothing(merged: Any, result: Any) -> None:
-    """A Delta table has no snapshots to ask."""
+    """A Delta table has no snapshots from which the counts could be read."""
     assert merged(result) == {"changed": 8, "deleted": 0}
 
 
@@ -67,12 +69,13 @@ def test_of_a_reanchor_only_the_merge_knows(macros: Macros, backfill: Any) -> No
 
 
 COUNTED = "spark.merge-into.num-target-rows-"
-# Of each snapshot of the MV: committed_at and its summary: updated, inserted, deleted.
+# Each snapshot of the MV: committed_at, and the summary with the updated, inserted and deleted
+# rows.
 SNAPSHOTS = [
     (1, {"updated": 90, "inserted": 90, "deleted": 90}),
     (2, {"updated": 5, "inserted": 3, "deleted": 2}),  # the changes
     (3, {"updated": 0, "inserted": 40, "deleted": 0}),  # the range
-    (4, {}),  # compaction, say
+    (4, {}),  # for example, a compaction
 ]
 
 
@@ -85,7 +88,7 @@ def count(
     make_plan: Callable[..., Any],
     duck: Duck,
 ) -> Callable[..., Any]:
-    """What the commit of a plan counts of its MERGEs into an Iceberg table."""
+    """The counts that the commit of a plan finds for its MERGEs into an Iceberg table."""
     macros.config["file_format"] = "iceberg"
     macros.context["model"] = SimpleNamespace(name="mv")
 

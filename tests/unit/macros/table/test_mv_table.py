@@ -1,4 +1,4 @@
-"""The layout of the MV, and the columns of queries and tables as Spark lists them."""
+"""The layout of the MV, and the columns that Spark lists for queries and tables."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_columns_of_a_query_are_asked_of_spark(macros: Macros) -> None:
 
 
 def test_a_type_can_be_read_again_by_spark(macros: Macros) -> None:
-    """Spark prints the names of fields as they are."""
+    """Spark prints the names of fields without quotes."""
     struct = "struct<order-id:int,p:decimal(5,1),a:array<struct<t h:map<int,string>,b.c:date>>>"
     macros.results = [[["k", struct, None]]]
 
@@ -52,7 +52,7 @@ def test_a_type_can_be_read_again_by_spark(macros: Macros) -> None:
 
 
 def test_the_columns_of_a_table_are_asked_of_spark(macros: Macros, relations: Any) -> None:
-    """dbt's listing ends before a column called `#`."""
+    """dbt's own listing of columns ends before a column called `#`."""
     macros.results = [[["#", "bigint", None], ["t h", "decimal(5,1)", None]]]
 
     assert [column["name"] for column in macros.call("get_table_columns", relations["mv"])] == [

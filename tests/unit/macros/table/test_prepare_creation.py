@@ -33,7 +33,10 @@ def test_a_column_of_a_clause_that_the_query_does_not_return_is_refused(
 @pytest.mark.parametrize(
     ("config", "fact"),
     [
-        ({"clustered_by": "k", "buckets": 4}, "buckets is 4, and a Delta table has none. Remove "),
+        (
+            {"clustered_by": "k", "buckets": 4},
+            "buckets is 4, but a Delta table has no buckets. Remove ",
+        ),
         (
             {"clustered_by": "k", "partition_by": "v"},
             "partition_by and clustered_by are both set, ",
@@ -79,11 +82,11 @@ def test_a_rebuild_elsewhere_is_refused_before_it_is_planned(
 ) -> None:
     macros.config["location_root"] = "/elsewhere"
     macros.tables["lake.mv"] = Table(information="Location: file:/lake/mv\n")
-    with refused("it is at file:/lake/mv, and its location_root would put it at /elsewhere/"):
+    with refused("it is at file:/lake/mv, but its location_root would put it at /elsewhere/"):
         create("k", "v")
 
     macros.config["location_root"] = "other"
-    with refused("it is at file:/lake/mv, and its location_root would put it at other/mv"):
+    with refused("it is at file:/lake/mv, but its location_root would put it at other/mv"):
         create("k", "v")
 
     macros.tables = {}

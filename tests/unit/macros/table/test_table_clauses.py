@@ -21,7 +21,7 @@ def test_a_name_that_delta_keeps_only_under_column_mapping_gets_it(
 
 
 def test_column_mapping_is_left_off_where_no_name_needs_it(macros: Macros) -> None:
-    """Tables with it cannot be read by everyone."""
+    """Some readers cannot read tables with column mapping."""
     properties = macros.call("mv_table_properties", ["a_1", "th_é-1"], "b1")
 
     assert "delta.columnMapping.mode" not in properties
@@ -122,7 +122,7 @@ def test_a_users_property_under_which_an_mv_is_built_and_then_fails_is_refused(
 def test_other_properties_of_the_users_are_let_pass(
     macros: Macros, properties: dict[str, Any]
 ) -> None:
-    """The isolation level is set to what it has to be."""
+    """The user may set the isolation level to the value that it must have."""
     macros.config["tblproperties"] = properties
     macros.call("check_table_properties")
 
@@ -158,7 +158,7 @@ OWN = {
 
 
 def test_a_table_that_is_adopted_keeps_its_format(adopted: Any) -> None:
-    """Others may read it, who know no deletion vectors."""
+    """Other readers of the table may not support deletion vectors."""
     exact = {"delta.isolationLevel": "Serializable", "delta.appendOnly": "false"}
     feed = {"delta.enableChangeDataFeed": "true"}
 

@@ -1,4 +1,4 @@
-"""Of which format a table is."""
+"""How the format of a table is found."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def test_the_format_of_a_table_that_was_listed_is_known(
 def test_spark_is_asked_for_the_format_of_a_table_that_was_built_in_the_same_invocation(
     macros: Macros, provider: str
 ) -> None:
-    """dbt's cache has it as its materialization returned it, without what Spark says of it."""
+    """dbt's cache has the relation that the materialization returned. It does not have Spark's
+    description.
+    """
     macros.results = [[["id", "bigint", None], ["Provider", provider, ""], ["Owner", "me", ""]]]
 
     assert macros.call("get_table_format", _table()) == provider

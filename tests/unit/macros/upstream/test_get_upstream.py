@@ -1,4 +1,4 @@
-"""Which relation an MV follows, and what is refused as an upstream."""
+"""Which relation an MV follows, and which relations are refused as an upstream."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support.macros import Macros
 
 @pytest.fixture
 def get(macros: Macros) -> Any:
-    """The upstream of a model that depends on `nodes`; `relation` is what the catalog has."""
+    """The upstream of a model that depends on `nodes`. The catalog has `relation`."""
 
     def get(
         nodes: dict[str, dict[str, Any]],
@@ -89,7 +89,7 @@ def test_a_query_that_does_not_read_one_upstream_is_refused(
 
 
 def test_what_only_a_hook_refers_to_is_no_upstream(get: Any, refused: Any) -> None:
-    """dbt counts it among what the model depends on."""
+    """dbt also counts such a relation among the dependencies of the model."""
     nodes = {"model.p.audit": {"name": "audit", "schema": "lake"}, "model.p.up": MODEL}
 
     assert get(nodes, sql="select * from lake.up")["relation"].render() == "lake.up"
@@ -111,7 +111,9 @@ PROD = {"database": None, "schema": "prod", "alias": "up", "name": "up"}
 def test_an_upstream_that_is_deferred_is_the_one_that_the_query_reads(
     get: Any, sql: str, reads: str
 ) -> None:
-    """`--defer` takes the table of another environment where this one has none, or is not asked."""
+    """`--defer` uses the table of another environment, if this one has no such table or is not
+    asked.
+    """
     upstream = get({"model.p.up": {**MODEL, "defer_relation": PROD}}, sql=sql)
 
     assert upstream["relation"].render() == reads
@@ -168,9 +170,9 @@ def test_a_change_table_is_read_beside_the_upstream(get: Any, refused: Any) -> N
 
     feed = {"node": CHANGES, "format": "declared", "position": None}
     assert get(nodes, change_feed=feed)["relation"].render() == "lake.up"
-    with refused("its change_feed is one of a table of PostgreSQL, by its format landed"):
+    with refused("its change_feed is for a PostgreSQL table, because it sets format landed"):
         get(nodes, change_feed={**feed, "format": "landed"})
-    with refused("its change_feed is one of a table of PostgreSQL, by its position, and its upst"):
+    with refused("its change_feed is for a PostgreSQL table, because it sets position, but its"):
         get(nodes, change_feed={**feed, "position": "at"})
     with refused("its query reads up, changes. "):
         get(nodes)

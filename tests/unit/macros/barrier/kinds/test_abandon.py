@@ -15,7 +15,7 @@ Standing = Callable[..., Any]
 
 @pytest.fixture
 def abandon(macros: Macros, backfill: Any, make_plan: Any, make_state: Any) -> Standing:
-    """What mark_abandoned returns where Spark answers with the current plan."""
+    """Call mark_abandoned while Spark reports `stands` as the current plan. Return its result."""
 
     def abandon(stands: dict[str, Any] | None) -> Any:
         macros.results = [[[json.dumps({"plan": stands})]]]
@@ -43,7 +43,7 @@ def test_none_is_given_up_where_another_run_has_gone_on(abandon: Standing, stand
 def mark(
     progress: Any, backfill: Any, make_plan: Any, make_state: Any, macros: Macros
 ) -> Callable[[], int]:
-    """How many rows of the progress table are changed where plan p3 is given up."""
+    """Give up plan p3. Return how many rows of the progress table are changed."""
 
     def mark() -> int:
         macros.results = [[['{"plan": null}']]]
@@ -65,7 +65,7 @@ def test_every_row_says_that_its_plan_was_given_up_and_nothing_else_changes(
 
 
 def test_a_plan_is_given_up_once(mark: Any, progress: Any, with_plan: Any) -> None:
-    """A statement that is sent again says nothing else."""
+    """If the statement is sent again, it changes nothing."""
     progress.fill(**with_plan())
 
     assert (mark(), mark()) == (2, 0)
@@ -74,7 +74,7 @@ def test_a_plan_is_given_up_once(mark: Any, progress: Any, with_plan: Any) -> No
 def test_the_vnodes_that_were_before_a_plan_that_is_given_up_are_those_after_it(
     progress: Any, backfill: Any, make_plan: Any, make_state: Any, macros: Macros
 ) -> None:
-    """The state stays."""
+    """Giving up a plan does not change the number of vnodes in the state."""
     plan = make_plan(vnode_count=8)
     for count in (4, 8):
         progress.fill(plan_id="p3", plan_kind="advance", plan=json.dumps(plan))
@@ -103,7 +103,7 @@ def test_only_the_plan_of_the_next_epoch_can_be_given_up(
 def test_nothing_is_on_its_way_to_an_mv_that_has_another_key(
     macros: Macros, backfill: Any, make_plan: Any, types: dict[str, str]
 ) -> None:
-    """The plan has not replaced it yet, or something else has."""
+    """The plan has not replaced the MV yet, or something else has replaced the MV."""
     backfill["options"]["file_format"] = "iceberg"
     macros.results = [list(types.items())]
     macros.call("run_abandon", backfill, make_plan(kind="abandon", epoch=3))
@@ -113,12 +113,12 @@ def test_nothing_is_on_its_way_to_an_mv_that_has_another_key(
     ]
 
 
-# -- what it could touch ------------------------------------------------------------------------
+# -- which ranges a given-up plan may have written ----------------------------------------------
 
 
 @pytest.fixture
 def noted(macros: Macros, make_plan: Any) -> Any:
-    """What the commit of an abandoned plan records, after a committed one."""
+    """The plans that are recorded when an abandoned plan is committed after `committed`."""
 
     def noted(committed: dict[str, Any], **plan: Any) -> Any:
         return macros.call("add_given_up", make_plan(epoch=2, **committed), make_plan(**plan))
@@ -129,7 +129,9 @@ def noted(macros: Macros, make_plan: Any) -> Any:
 def test_the_first_plan_that_is_given_up_is_noted_with_the_barrier_before_it(
     noted: Any, make_source: Any
 ) -> None:
-    """What it could write, and what of the upstream it read; not the rest of it."""
+    """The record has the ranges that the plan could write and the versions that it read, and
+    nothing else.
+    """
     assert noted({"sources": [make_source(version="16")]}, kind="abandon") == {
         "since": {"epoch": 2, "sources": [make_source(version="16")]},
         "plans": [
@@ -147,7 +149,9 @@ def test_the_first_plan_that_is_given_up_is_noted_with_the_barrier_before_it(
 
 @pytest.mark.parametrize("kind", ["advance", "reanchor", "reset"])
 def test_a_barrier_that_was_executed_begins_the_note_anew(noted: Any, kind: str) -> None:
-    """What a reanchor has recorded before is repaired by then."""
+    """The plans that were given up before this barrier are no longer recorded: the barrier has
+    repaired their rows.
+    """
     found = noted({"kind": kind, "given_up": {"since": "long ago", "plans": [1]}}, kind="abandon")
 
     assert found["since"]["epoch"] == 2 and len(found["plans"]) == 1
@@ -189,7 +193,9 @@ def test_what_is_not_told_once_is_not_told_by_the_next_one(noted: Any) -> None:
 def touched(
     macros: Macros, backfill: Any, make_state: Any, make_plan: Any, make_source: Any
 ) -> Any:
-    """The ends of the ranges that these plans could write to."""
+    """The upper ends of the ranges that these plans may have written. [] is a range without an
+    upper end.
+    """
 
     def touched(
         *plans: dict[str, Any],
@@ -219,7 +225,7 @@ def touched(
 
 def test_a_plan_could_touch_its_range(touched: Any) -> None:
     assert touched({}) == [["5", "6"]]
-    assert touched({"range_high": ["1", "2"]}) == []  # it had none
+    assert touched({"range_high": ["1", "2"]}) == []  # this plan had no range
     assert touched({"last_range": True}) == [[]]  # open above
     assert touched({}, {"range_high": ["8", "8"]}, {}) == [["5", "6"], ["8", "8"]]
     assert touched({}, {"last_range": True}) == [[]]
@@ -250,7 +256,9 @@ def test_all_may_be_touched_where_the_feed_does_not_tell(touched: Any, backfill:
 def test_all_may_be_touched_where_a_key_may_have_come_with_the_plan_and_gone(
     touched: Any, make_source: Any
 ) -> None:
-    """The plan reads version 17; what is read at that of the last barrier came before it."""
+    """A key may have appeared in version 17, which the plan reads, and may be gone now. A plan at
+    version 16, which the last barrier has read, cannot read such a key.
+    """
     assert touched({}, forgets=True) is None
     assert touched({"sources": [make_source(version="16")]}, forgets=True) == [["5", "6"]]
 
@@ -314,4 +322,4 @@ def test_a_plan_that_is_committed_before_it_can_be_marked_is_not_given_up(
 ) -> None:
     with refused("another run went on while this one executed the barrier 3. Nothing is lost"):
         give_up(marked=None)
-    assert len(macros.statements) == 2  # the MV is not touched
+    assert len(macros.statements) == 2  # the MV is not written

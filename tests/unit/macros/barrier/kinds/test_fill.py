@@ -1,4 +1,4 @@
-"""The rows that are there get the columns that the query returns more."""
+"""A fill writes the new columns of the query for the existing rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FILLS = [{"name": "x", "type": "int"}, {"name": "y z", "type": "string"}]
 
 @pytest.fixture
 def filling(make_state: Callable[..., Any], make_plan: Callable[..., Any]) -> Callable[..., Any]:
-    """A state in the middle of a fill; the changes are those of its committed plan."""
+    """A state in the middle of a fill. The keyword arguments change the committed plan."""
 
     def filling(dirty: bool = False, state: dict[str, Any] | None = None, **plan: Any) -> Any:
         given = {"fills": FILLS, "fill_low": ["1", "1"], "fill_high": ["2", "3"]} | plan
@@ -25,7 +25,7 @@ def filling(make_state: Callable[..., Any], make_plan: Callable[..., Any]) -> Ca
     return filling
 
 
-# -- how far it is --------------------------------------------------------------------------------
+# -- how far the fill is --------------------------------------------------------------------------
 
 
 def test_the_second_position_is_the_end_of_the_last_slice(macros: Macros, filling: Any) -> None:
@@ -35,7 +35,7 @@ def test_the_second_position_is_the_end_of_the_last_slice(macros: Macros, fillin
 
 
 def test_a_slice_that_was_given_up_moves_nothing(macros: Macros, filling: Any) -> None:
-    """Also one that would have been the last."""
+    """The position also stays if the slice would have been the last one."""
     assert macros.call("get_filling", filling(dirty=True))["position"] == ["1", "1"]
     first = filling(dirty=True, fill_low=None, fill_high=None, last_fill=True)
     assert macros.call("get_filling", first)["position"] is None
@@ -67,7 +67,7 @@ def test_what_compares_all_rows_ends_it(
     assert not {"fills", "last_fill", "drops"} & set(reanchor(None))
 
 
-# -- what is said of it ---------------------------------------------------------------------------
+# -- the lines about a fill -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

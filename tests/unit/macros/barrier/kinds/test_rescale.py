@@ -1,4 +1,6 @@
-"""An MV gets another number of vnodes, which take over the positions of those that it had."""
+"""A rescale gives an MV another number of vnodes. They continue from the positions of the previous
+vnodes.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ POSITION = ["1", "2"]
 
 @pytest.fixture
 def plan(macros: Macros, backfill: Any, make_state: Any) -> Callable[..., Any]:
-    """A plan of it, after such a state."""
+    """The plan of a rescale for this state."""
 
     def plan(vnode_count: int, low: Any = POSITION, **state: Any) -> Any:
         made = make_state(**state)
@@ -27,13 +29,15 @@ def plan(macros: Macros, backfill: Any, make_state: Any) -> Callable[..., Any]:
     return plan
 
 
-# -- its plan -------------------------------------------------------------------------------------
+# -- the plan of a rescale ------------------------------------------------------------------------
 
 
 def test_its_plan_is_what_was_committed_with_another_number_of_vnodes(
     plan: Callable[..., Any], make_plan: Callable[..., Any]
 ) -> None:
-    """The settings too, whatever the session has: the operation evaluates no query."""
+    """The plan keeps the recorded settings, whatever the session has, because the operation
+    evaluates no query.
+    """
     made, before = plan(8), make_plan()
 
     assert (made["kind"], made["epoch"], made["vnode_count"]) == ("rescale", 3, 8)
@@ -99,7 +103,7 @@ def test_a_fill_goes_on_from_its_second_position(
     assert macros.call("get_filling", make_state(committed=plan(8, committed=done))) is None
 
 
-# -- what it does to the MV -----------------------------------------------------------------------
+# -- what a rescale writes to the MV --------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -112,7 +116,7 @@ def test_the_mv_is_touched_only_where_vnodes_of_different_positions_come_togethe
     macros: Macros, backfill: Any, make_state: Any, make_plan: Any,
     vnode_count: int, uniform: bool, sweeps: bool, touched: bool,
 ) -> None:  # fmt: skip
-    """What it does then is executed in test_merges.py and test_other_vnodes.py."""
+    """The statements themselves are executed in test_merges.py and test_other_vnodes.py."""
     plan = make_plan(kind="rescale", vnode_count=vnode_count, sweeps=sweeps)
     state = make_state(uniform=uniform, position=None)
     macros.call("run_steps", backfill, state, None, None, {"plan": plan})
@@ -120,7 +124,7 @@ def test_the_mv_is_touched_only_where_vnodes_of_different_positions_come_togethe
     assert len(macros.statements) == touched
 
 
-# -- its position, and what becomes of the number afterwards -----------------------------------
+# -- the position, and the number of vnodes afterwards -----------------------------------------
 
 
 @pytest.fixture
@@ -142,10 +146,11 @@ def test_barriers_go_on_with_the_number_of_the_state_and_a_rebuild_takes_that_of
     [
         (4, []),
         (16, [
-            "mv has 16 vnodes; vnode_count is 4, which counts when it is rebuilt. To give it these "
-            "as it is: dbt run-operation rescale_backfill --args '{model: mv, vnode_count: 4}'"
+            "mv has 16 vnodes; vnode_count is 4, which applies only when the MV is rebuilt. To "
+            "change the number without a rebuild: dbt run-operation rescale_backfill "
+            "--args '{model: mv, vnode_count: 4}'"
         ]),
-        (6, ["mv has 6 vnodes; vnode_count is 4, which counts when it is rebuilt"]),
+        (6, ["mv has 6 vnodes; vnode_count is 4, which applies only when the MV is rebuilt"]),
     ],
 )  # fmt: skip
 def test_a_run_says_where_the_config_has_another_number(
@@ -176,7 +181,7 @@ def test_its_line_says_how_many_rows_are_read_again(
     assert macros.call("get_report_of_kind", {"plan": plan, "state": {}, "counts": counts}) == says
 
 
-# -- where positions go down ----------------------------------------------------------------------
+# -- descending positions -------------------------------------------------------------------------
 
 
 # -- the order of the config ----------------------------------------------------------------------
@@ -188,7 +193,7 @@ def test_its_line_says_how_many_rows_are_read_again(
         (True, []),
         (False, [
             "mv is backfilled ascending, as it was begun; backfill_order is descending, "
-            "which counts when it is rebuilt"
+            "which applies only when the MV is rebuilt"
         ]),
     ],
 )  # fmt: skip

@@ -15,14 +15,16 @@ from support.macros import Macros
         ([["k", "bigint"]], False),
         ([["other", "bigint"], ["dropped", "string"]], False),
         ([["k", "string"]], True),
-        # Iceberg takes it for the same column, which partitions may be by.
+        # Iceberg treats both names as the same column, and the MV may be partitioned by it.
         ([["other", "bigint"], ["K", "string"]], True),
     ],
 )
 def test_a_column_of_another_type_takes_no_place_and_no_name_of_one_of_before(
     macros: Macros, relations: Any, present: Any, retyped: bool
 ) -> None:
-    """A Hive metastore refuses to replace an Iceberg table at once, and no run could go on."""
+    """A Hive metastore refuses to replace such an Iceberg table in one step. No run could continue
+    then.
+    """
     macros.results = [present]
     columns = [{"name": "k", "type": "bigint"}]
 

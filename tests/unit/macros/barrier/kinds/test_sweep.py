@@ -1,4 +1,4 @@
-"""The MV is repaired in slices, and keeps its rows until then."""
+"""A sweep repairs the MV in slices. The MV keeps its rows until they are repaired."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def swept(make_state: Callable[..., Any], make_plan: Callable[..., Any]) -> Call
     return swept
 
 
-# -- when there is one ----------------------------------------------------------------------------
+# -- when an MV is being swept --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["sweep", "advance", "abandon", "reanchor"])
@@ -37,7 +37,7 @@ def test_a_sweep_lasts_until_all_vnodes_have_finished(
 def test_a_sweep_that_was_given_up_has_not_begun(
     macros: Macros, make_state: Any, make_plan: Any
 ) -> None:
-    """Its plan records what was before it."""
+    """The plan that was given up has the values from before the sweep."""
     given_up = make_plan(epoch=2, kind="abandon", sweeps=False)
 
     assert not macros.call("is_sweeping", make_state(committed=given_up, dirty=True))
@@ -71,7 +71,7 @@ def test_plans_of_a_sweep_say_so_until_a_reset(
     assert not macros.call("new_plan", backfill, finished, analysis, "advance")["sweeps"]
 
 
-# -- what is said of it ---------------------------------------------------------------------------
+# -- the lines about a sweep ----------------------------------------------------------------------
 
 
 def test_its_line_says_why(macros: Macros, make_plan: Any) -> None:

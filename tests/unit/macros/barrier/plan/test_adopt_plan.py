@@ -1,4 +1,4 @@
-"""What becomes of a plan that an earlier run left."""
+"""When a run adopts a plan that an earlier run left, and when the run gives the plan up."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ def test_a_plan_may_be_given_up_once_the_upstream_has_another_version(
 def adopt(
     macros: Macros, backfill: Any, make_state: Any, make_plan: Any, make_source: Any
 ) -> Callable[..., Any]:
-    """What becomes of a plan: itself, or why it is abandoned.
+    """The plan if it is adopted, or the reason why it is given up.
 
-    `version` is that of the upstream which it reads, `feed` that of a change table, from 8 on.
+    `version` is the upstream's version that the plan reads. `feed` is the version of a change table
+    that was read up to 8.
     """
     asked: list[tuple[Any, Any]] = []
     macros.context["asked"] = asked
@@ -87,7 +88,9 @@ def test_a_plan_is_adopted_word_for_word(adopt: Any, macros: Macros) -> None:
 def test_a_plan_of_the_query_of_before_is_adopted_where_the_new_one_returns_more_columns(
     adopt: Any, options: Any, refused: Any, macros: Macros, make_plan: Any
 ) -> None:
-    """That it does was found before; here only what else differs is looked at."""
+    """An earlier step has found that the new query only returns more columns. This test looks at
+    other differences.
+    """
     macros.stub(
         "is_same_query", lambda backfill, plan: backfill["query_hash"] == plan["query_hash"]
     )
@@ -178,7 +181,7 @@ def test_without_new_events_a_change_table_has_no_changes_though_the_upstream_mo
 
 
 def test_a_rescale_is_executed_whatever_the_upstream_and_the_model_are_now(adopt: Any) -> None:
-    """It reads neither; and a rebuild may follow it."""
+    """A rescale reads neither the upstream nor the query. A rebuild may follow it."""
     other = {"query_hash": "h0", "settings": {"spark.sql.session.timeZone": "Asia/Tokyo"}}
 
     assert adopt(readable=False, kind="rescale", vnode_count=9, **other) == "adopted"
@@ -209,7 +212,7 @@ def test_a_planned_reset_is_adopted_by_a_full_refresh(adopt: Any) -> None:
 def test_a_planned_reset_of_another_model_is_abandoned_by_a_full_refresh(
     adopt: Any, other: dict[str, Any]
 ) -> None:
-    """It may be one that cannot be executed."""
+    """It may be impossible to execute that reset."""
     plan = {"kind": "reset", "version": None, **other}
 
     assert adopt(rebuild="full refresh", **plan) == "full refresh"
@@ -242,7 +245,9 @@ def test_a_planned_reset_to_another_order_is_abandoned_by_a_full_refresh(
 def test_a_plan_of_another_deployment_is_not_executed(
     adopt: Any, refused: Any, other: dict[str, Any], difference: str
 ) -> None:
-    """It rebuilt the MV while this run was alive, whose session means something else."""
+    """The other deployment rebuilt the MV while this run was at work. In this run's session the
+    query may return other values.
+    """
     between = "another run has planned its barrier 3, and between that run and this one "
     with refused(between + difference):
         adopt(**other)
@@ -254,11 +259,11 @@ def test_a_plan_of_another_deployment_is_not_executed(
 
 @pytest.mark.parametrize("altered", [{"fills": [{"name": "x"}]}, {"drops": ["x"]}])
 def test_a_plan_of_other_columns_may_be_given_up(adopt: Any, refused: Any, altered: Any) -> None:
-    """It may fail at every run, and be executed by none of a corrected query."""
+    """The plan may fail at every run, and no run of a corrected query would execute it."""
     with refused(
         "another run has planned its barrier 3, and between that run and this one its query changed"
-        ". Let one deployment of the model run, or give that plan up: dbt run-operation "
-        "abandon_plan --args '{model: mv}'. Nothing of this barrier was written by this run."
+        ". Run only one deployment of the model, or give that plan up: dbt run-operation "
+        "abandon_plan --args '{model: mv}'. This run wrote nothing of this barrier."
     ):
         adopt(query_hash="h9", query="select 9 as k", **altered)
 

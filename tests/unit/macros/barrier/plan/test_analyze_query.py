@@ -1,4 +1,4 @@
-"""What is found out about the query before anything is planned."""
+"""What a run finds out about the query before it plans anything."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ TIME_ZONE = "spark.sql.session.timeZone"
 @pytest.mark.parametrize(
     ("anew", "version", "query_hash", "noted", "asked"),
     [
-        (False, None, "q1", False, True),  # before anything is read
-        (True, "16", "q1", False, True),  # after a gap: it may be another table
-        (False, "16", "q0", False, True),  # of another query
+        (False, None, "q1", False, True),  # nothing has been read yet
+        (True, "16", "q1", False, True),  # after a gap, the upstream may be another table
+        (False, "16", "q0", False, True),  # the committed plan has another query
         (False, "16", "q1", False, False),
         (False, "16", "q1", True, False),
     ],
@@ -29,7 +29,7 @@ def test_a_moment_that_partitions_the_upstream_depends_on_the_zone(
     macros: Macros, backfill: Any, analysis: Any, make_state: Any, make_plan: Any,
     partitions: str, anew: bool, version: str | None, query_hash: str, noted: bool, asked: bool,
 ) -> None:  # fmt: skip
-    """That costs no statement if the last plan has it."""
+    """If the last plan already has the answer, no statement is needed."""
     settings = {TIME_ZONE: "UTC"} if noted else {}
     committed = make_plan(query_hash=query_hash, settings=settings)
     state = make_state(upstream_version=version, committed=committed)
@@ -54,7 +54,7 @@ def test_the_zone_is_not_asked_for_where_it_is_known(
     assert macros.call("analyze_time_zone", backfill, state, observed, known, True) == known
     known = {**analysis, "used_settings": [], "moments": ["at"]}
     known = macros.call("analyze_time_zone", backfill, state, observed, known, False)
-    assert known["used_settings"] == [TIME_ZONE]  # what was read of the upstream shows it
+    assert known["used_settings"] == [TIME_ZONE]  # known from what was read of the upstream
     assert macros.statements == []
 
 

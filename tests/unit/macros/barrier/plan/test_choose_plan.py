@@ -1,4 +1,4 @@
-"""What the next barrier is to do: a table of situations, and of what is chosen in each."""
+"""The next barrier: a table of situations, and the plan that is chosen in each of them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ def choose(
     macros: Macros, backfill: Any, analysis: Any, options: Any, make_state: Any, make_plan: Any,
     make_source: Any,
 ) -> Callable[..., Any]:  # fmt: skip
-    """The plan after the epoch 2 at version 16, uniform and half done; the upstream is at 17.
+    """The plan that is chosen after epoch 2 at version 16. The upstream is at version 17.
 
-    `feed` is the version of a change table that was read up to 7. `columns` are those that the
-    query returns otherwise than the committed one; `touched` is what plans that were given up could
-    touch. The plan has some entries more: `version`, `feed`, `has_range`, `has_changes`.
+    All vnodes have the same position, half way. `feed` is the version of a change table that was
+    read up to 7. `columns` are columns that differ from those of the committed query. `touched` are
+    the ranges that abandoned plans may have written. The plan gets these additional entries:
+    `version`, `feed`, `has_range`, `has_changes`.
     """
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
     macros.stub("analyze_query", lambda *_, **__: analysis)
@@ -134,7 +135,7 @@ CHOICES: Choices = {
                           {**ADVANCE, "has_changes": True}),
     "some vnodes finished": ({"position": None, "any_finished": True, "moving": [1]},
                              {**ADVANCE, "has_changes": True}),
-    # Else `barriers_per_run='all'` would not end.
+    # Otherwise `barriers_per_run='all'` would never end.
     "the chosen vnodes have finished": (
         {"version": 16, "set": {"backfill_vnodes": [0]}, "uniform": False, "any_finished": True,
          "position": None, "moving": []}, None
@@ -159,7 +160,7 @@ CHOICES: Choices = {
         {"rebuild": "full refresh", "uniform": False, "set": {"backfill_mode": "no_shuffle"}}, RESET
     ),
     "the query changed": ({"change": "the type of id changed"}, RESET),
-    # The MV may be an empty one of the other columns.
+    # The MV may be empty and have the columns of that reset.
     "a reset was given up": (
         {"version": 16, "dirty": True, "committed": {"kind": "abandon", "read_nothing": True}},
         {**RESET, "reason": "a rebuild was given up"},
@@ -176,7 +177,7 @@ CHOICES: Choices = {
     "what was given up could touch nothing": (
         {"dirty": True, "touched": [], "set": {"on_gap": "fail"}}, {**REANCHOR, "touched": []}
     ),
-    # The run that planned the first range died, and its version was vacuumed.
+    # The run that planned the first range died, and the version of that plan was vacuumed.
     "a gap, and nothing was read": (
         {"dirty": True, "position": None, "upstream_version": None},
         {**RESET, "reason": "the last plan was abandoned"},
@@ -184,12 +185,12 @@ CHOICES: Choices = {
     "the same, whatever the model says": (
         {**OTHER_TABLE, **NOTHING_READ, "set": {"on_gap": "fail"}}, RESET
     ),
-    # There is nothing above the position that a whole comparison could go by.
+    # Above the position no row is exact, so one barrier cannot compare all rows.
     "a gap in a sweep": ({**OTHER_TABLE, "committed": {"sweeps": True}}, {"kind": "sweep"}),
     "a gap in a sweep, with on_gap": (
         {**OTHER_TABLE, **SWEEP, "committed": {"sweeps": True}}, {"kind": "sweep"}
     ),
-    # The MV has all of its earlier rows, of which nothing is promised.
+    # The MV has all of its earlier rows, but none of them has to be exact.
     **{
         f"a gap in a sweep that has come to nothing yet, {how} {on_gap}": (
             {**OTHER_TABLE, "position": None, "set": {"on_gap": on_gap}, **state},
@@ -207,7 +208,7 @@ CHOICES: Choices = {
         {"kind": "fill", **FILLED, "fill_low": None, "range_low": ["1", "2"],
          "range_high": ["1", "2"]},
     ),
-    # It goes on before the ranges of the snapshot.
+    # The fill continues before the backfill reads further ranges.
     "a fill goes on": (
         {"committed": FILLING}, {"kind": "fill", "fill_low": ["0", "1"], "fill_high": ["7", "8"]}
     ),
@@ -220,7 +221,7 @@ CHOICES: Choices = {
     "new columns over a gap, with on_gap": (
         {**WIDENED, **OTHER_TABLE, **SWEEP}, {"kind": "sweep", **FILLED}
     ),
-    # All rows are compared, whatever it could touch.
+    # All rows are compared, not only those that the slice may have written.
     "a slice was given up": (
         {"dirty": True, "touched": [],
          "committed": {"kind": "abandon", "fills": FILLS, "fill_low": ["0", "1"]}},
@@ -229,7 +230,7 @@ CHOICES: Choices = {
     "new columns, and nothing was read": (
         {**WIDENED, **NOTHING_READ}, {**RESET, "reason": "its query returns other columns"}
     ),
-    # The MV has earlier rows, which are kept.
+    # The MV keeps its earlier rows.
     "new columns at the begin of a sweep": (
         {**WIDENED, "position": None, "committed": {"kind": "sweep"}}, {"kind": "sweep", **FILLED}
     ),
@@ -239,14 +240,14 @@ CHOICES: Choices = {
         {**ADVANCE, "drops": ["x"], "last_range": False, "range_low": ["1", "2"],
          "range_high": ["1", "2"]},
     ),
-    # The slices of a fill are no ranges where none is filled any more.
+    # If no columns are filled any more, the bounds of the fill cannot be used for ranges.
     "columns are dropped that were being filled, paused": (
         {**NARROWED, **PAUSED, "committed": FILLING}, {**ADVANCE, "next_bounds": []}
     ),
     "columns are dropped that were being filled, finished": (
         {**NARROWED, **CAUGHT_UP, "committed": FILLING}, {**ADVANCE, "last_range": False}
     ),
-    # It may have been, or not; that takes no comparison of all rows.
+    # Nobody knows if the columns were dropped. This does not require a comparison of all rows.
     "a plan that drops was given up": (
         {"dirty": True, "touched": [["5", "6"]], "committed": {"kind": "abandon", "drops": ["y"]}},
         {**REANCHOR, "drops": ["y"], "touched": [["5", "6"]], "fills": None},
@@ -289,7 +290,7 @@ def test_an_edit_without_a_meaning_is_no_barrier_of_its_own(choose: Any, backfil
     assert choose(**CAUGHT_UP) is None
 
 
-# -- a gap, and what the model says of it ---------------------------------------------------------
+# -- a gap, and the option on_gap -----------------------------------------------------------------
 
 GAPS = {
     "an abandoned plan": ({"dirty": True}, "the last plan was abandoned"),
@@ -307,7 +308,7 @@ GAPS = {
 def test_a_gap_of_the_feed_is_closed_at_the_newest_version(
     choose: Any, gap: Any, reason: str, on_gap: str, also: Any
 ) -> None:
-    """Also where there is nothing else to do."""
+    """The gap is closed even if there is nothing else to do."""
     plan = choose(set={"on_gap": on_gap}, **gap, **also)
 
     assert (plan["kind"], plan["reason"], plan["version"]) == (on_gap, reason, "17")
@@ -320,8 +321,8 @@ def test_a_gap_is_refused_where_the_model_says_so(
 ) -> None:
     with refused(
         "its next barrier would compare all 1,040 rows read so far with its query, because "
-        f"{reason}. Set on_gap='reanchor' to let it, on_gap='sweep' to do so in slices, or rebuild "
-        "the MV with --full-refresh."
+        f"{reason}. Set on_gap='reanchor' to allow that, on_gap='sweep' to compare them in "
+        "slices, or rebuild the MV with --full-refresh."
     ):
         choose(set={"on_gap": "fail"}, row_count=1040, **gap)
 
@@ -344,14 +345,16 @@ def test_a_snapshot_cannot_stay_at_a_version_that_can_no_longer_be_read(
 
 def test_the_mode_no_shuffle_is_refused_where_vnodes_differ(choose: Any, refused: Any) -> None:
     with refused(
-        "its vnodes have different positions, and backfill_mode 'no_shuffle' keeps one position. "
-        "Go on with backfill_mode 'arrangement', or rebuild the MV once with --full-refresh."
+        "its vnodes have different positions, but backfill_mode 'no_shuffle' allows only one "
+        "position. Set backfill_mode to 'arrangement', or rebuild the MV once with --full-refresh."
     ):
         choose(set={"backfill_mode": "no_shuffle"}, uniform=False, position=None)
 
 
 def test_a_vnode_that_the_mv_has_not_is_refused(choose: Any, refused: Any) -> None:
-    """It has 4; vnode_count may be another number by now. A range of no vnode would never end."""
+    """The MV has 4 vnodes, although vnode_count is now another number. A range of a vnode that does
+    not exist would never end.
+    """
     with refused("backfill_vnodes names vnode 4, and it has 4 vnodes. Vnodes are numbered from 0"):
         choose(set={"backfill_vnodes": [3, 4], "vnode_count": 8})
 

@@ -1,4 +1,4 @@
-"""A plan of the next epoch, before its range is known."""
+"""A new plan for the next epoch. Its range is not known yet."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def model(macros: Macros) -> None:
 def test_a_key_has_the_columns_that_the_progress_table_has_for_its_position(
     macros: Macros, backfill: Any, analysis: Any, make_state: Any, make_plan: Any, keys: Any
 ) -> None:
-    """One that is new to it has one that is free."""
+    """A key column that is new to the progress table gets a column that is free."""
 
     def positions(committed: dict[str, Any]) -> list[str]:
         state = make_state(epoch=2) | {"committed": committed}
@@ -149,7 +149,9 @@ def noted(
     make_plan: Callable[..., Any],
     make_source: Callable[..., Any],
 ) -> Callable[..., Any]:
-    """What a new plan records of the change table, which is at version 9; committed is 7."""
+    """What a new plan records of the change table. That table is at version 9; version 7 is
+    committed.
+    """
     relation = backfill["mv"].incorporate(path={"identifier": "changes"})
     backfill["feed"] = {"relation": relation, "kind": "iceberg"}
     macros.stub("describe_change_table", lambda feed: "the feed")
@@ -191,7 +193,7 @@ def test_a_plan_without_a_change_table_notes_none(
 
 @pytest.fixture
 def order(macros: Macros) -> Callable[..., str]:
-    """The order that a plan records, with all columns of its key."""
+    """The order that a plan records. It is the same for all columns of the key."""
 
     def order(plan: dict[str, Any]) -> str:
         assert len({column.get("order") for column in plan["key"]}) == 1

@@ -43,7 +43,7 @@ def test_no_vnode_moves_once_all_have_finished(windows: Any, selected: Any) -> N
     assert windows(selected, finished=True)["moving"] == []
 
 
-# id, shard, backfill_finished of each vnode.
+# id, shard and backfill_finished of each vnode.
 APART = [(5, 1, False), (1, 9, True), (2, 8, False), (2, 9, False)]
 
 
@@ -55,7 +55,7 @@ APART = [(5, 1, False), (1, 9, True), (2, 8, False), (2, 9, False)]
         ([0, 1, 3], False, [0, 3], ["2L", "9"]),
         ([2, 3], True, [2, 3], ["2L", "9"]),
         ([1], False, [], None),
-        ([0, 4], False, [0, 4], None),  # one has not started
+        ([0, 4], False, [0, 4], None),  # one vnode has not started
         ([2, 4], True, [2, 4], None),
     ],
 )
@@ -63,7 +63,7 @@ def test_vnodes_that_differ_move_from_the_least_advanced_of_their_positions(
     macros: Macros, duck: Duck, windows: Any, make_plan: Any, descending: Any,
     selected: list[int] | None, down: bool, moving: list[int], low: list[str] | None,
 ) -> None:  # fmt: skip
-    """Of those that have not finished, and are selected."""
+    """Only vnodes that are selected and have not finished are compared."""
     columns = {"vnode": "int", "id": "bigint", "shard": "int", "backfill_finished": "boolean"}
     vnodes = APART + ([(None, None, False)] if 4 in (selected or []) else [])
     duck.create("lake.mv__progress", columns, [(n, *vnode) for n, vnode in enumerate(vnodes)])
@@ -87,7 +87,10 @@ def test_vnodes_that_differ_move_from_the_least_advanced_of_their_positions(
 def take(
     macros: Macros, backfill: Any, make_state: Callable[..., Any], make_plan: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """A plan with the bounds that the committed one has, or none if others are looked for."""
+    """The plan, if it uses the bounds of the committed plan.
+
+    None, if a run looks for new bounds.
+    """
 
     def take(vnodes: list[int] | None = None, **committed: Any) -> Any:
         state = make_state(committed=make_plan(**committed))
@@ -119,8 +122,8 @@ def test_the_range_after_the_last_of_all_bounds_is_the_last(take: Any) -> None:
         {"next_bounds": [], "bounds_complete": False},  # the bounds did not reach the end
         {"backfill_rate_limit": 20},
         {"backfill_rate_limit": None},
-        {"fills": [{"name": "x", "type": "int"}]},  # these are of its slices
-        {"vnodes": [0, 1]},  # these bounds are of some vnodes' keys
+        {"fills": [{"name": "x", "type": "int"}]},  # these bounds end the slices of the fill
+        {"vnodes": [0, 1]},  # these bounds belong to the keys of some vnodes
     ],
 )
 def test_bounds_that_do_not_fit_are_not_taken(take: Any, committed: dict[str, Any]) -> None:
@@ -142,7 +145,7 @@ def add_range(
     make_state: Callable[..., Any],
     make_plan: Callable[..., Any],
 ) -> Callable[..., Any]:
-    """Adds a range to a plan; a pass over the keys gives `bounds`."""
+    """Add a range to a plan. A pass over the keys finds `bounds`."""
 
     def add_range(
         bounds: list[Any] | None = None,
@@ -185,7 +188,7 @@ def test_without_a_rate_limit_the_range_is_all_that_remains(add_range: Any, macr
 def test_a_plan_tells_whether_it_has_a_range(
     macros: Macros, add_range: Any, rate_limit: int | None
 ) -> None:
-    """Its rows are counted when it is inserted."""
+    """The rows of a range are counted later, when the range is inserted."""
     ranged = add_range(rate_limit=rate_limit)
 
     assert macros.call("moves_position", ranged)
@@ -211,7 +214,7 @@ def test_bounds_are_found_where_none_is_stored(add_range: Any, macros: Macros) -
 def test_a_stored_bound_holds_up_to_a_quarter_above_the_rate_limit(
     macros: Macros, add_range: Any, rate_limit: int, most_rows: int
 ) -> None:
-    """Rows may have been added since it was found."""
+    """Rows may have been added since the bound was found."""
     add_range(rate_limit=rate_limit, next_bounds=[["7", "8"]], backfill_rate_limit=rate_limit)
 
     assert macros.context["most_rows"] == most_rows
@@ -220,7 +223,7 @@ def test_a_stored_bound_holds_up_to_a_quarter_above_the_rate_limit(
 def test_bounds_that_were_just_found_hold_whatever_they_give(
     macros: Macros, add_range: Any
 ) -> None:
-    """A sample may be off; the next pass would be as well."""
+    """A sample may be inaccurate, and the next pass would be inaccurate too."""
     add_range(bounds=[["3", "3"]], next_bounds=[], bounds_complete=False)
 
     assert macros.context["most_rows"] is None

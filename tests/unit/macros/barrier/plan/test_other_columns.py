@@ -1,4 +1,4 @@
-"""Whether a query returns what the one before did, and only other columns."""
+"""When a new query only adds or drops columns of the previous query."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ COLUMNS = [{"name": n, "type": t} for n, t in (("k", "bigint"), ("x", "string"),
 
 @pytest.fixture
 def find(macros: Macros, backfill: Any, analysis: Any, make_state: Any, make_plan: Any) -> Any:
-    """What find_other_columns says of a query; `plans` are Spark's of it and of the old one."""
+    """What find_other_columns says of a query. `plans` are Spark's plans of the new and the old
+    query.
+    """
 
     def find(
         query: str = NEW,
@@ -54,7 +56,7 @@ def test_new_columns_are_found_wherever_they_stand(find: Any, macros: Macros) ->
 
 
 OTHER = "it returns other rows, or other values in the columns that it had"
-RETYPED = "it returns a column that it had with another name or type"
+RETYPED = "it returns an old column with another name or type"
 
 
 @pytest.mark.parametrize(
@@ -87,7 +89,7 @@ def test_a_change_of_anything_but_the_query_is_none_of_columns(find: Any, option
     ],
 )
 def test_a_constant_that_a_plan_prints_alike_is_another_one(find: Any, old: str, new: str) -> None:
-    """A plan prints neither its type nor its quotes."""
+    """A plan prints neither the type nor the quotes of a constant."""
     queries = [f"select id as k, {items} from `up`" for items in (old, new)]
 
     assert find(queries[1], old=queries[0])["why"] == "it does more than add columns"
@@ -130,7 +132,9 @@ WIDE = [COLUMNS[0], {"name": "x", "type": "bigint"}, COLUMNS[2]]
 
 @pytest.fixture
 def sync(find: Any, macros: Macros, options: Any) -> Any:
-    """The same, of an MV that had all columns; `present` are those of its table."""
+    """As `find`, but with sync_all_columns, and the old query had all columns. `present` are the
+    columns of the MV's table.
+    """
 
     def sync(query: str, columns: Any, present: Any = COLUMNS, **more: Any) -> Any:
         options["on_schema_change"] = "sync_all_columns"
@@ -149,8 +153,10 @@ def test_columns_that_are_gone_are_dropped(sync: Any, macros: Macros) -> None:
 
 
 def test_where_columns_only_go_the_query_must_have_no_other_words(sync: Any) -> None:
-    """No range is read that would find what the plans do not show."""
-    why = "it does more than leave columns out, and no rows would be read to compare what it has"
+    """If columns are only dropped, no rows are read that would show other differences."""
+    why = (
+        "it does more than leave columns out, and no barrier would read rows to find the difference"
+    )
     for old, new, same in [
         ("a, hash(b, 1), c", "a, hash(b, 1)", True),
         ("a, hash(b, 1), c", "a, hash( b,1 ) -- c", True),
@@ -165,7 +171,7 @@ def test_where_columns_only_go_the_query_must_have_no_other_words(sync: Any) -> 
 
 
 def test_a_column_that_is_renamed_goes_and_comes(sync: Any) -> None:
-    """Its constants may have changed with it: the rows are read."""
+    """The query's constants may have changed together with the name, so the rows are read."""
     y = {"name": "y", "type": "string"}
     found = sync(f"{OLD} where 1 = 1", [COLUMNS[0], y, COLUMNS[2]], old=f"{NEW} where 2 > 1")
 
@@ -176,7 +182,7 @@ def test_a_column_that_is_renamed_goes_and_comes(sync: Any) -> None:
 def test_a_wider_column_is_filled(
     sync: Any, macros: Macros, present: str, more: dict[str, str]
 ) -> None:
-    """Its type in the table decides if it is altered."""
+    """The column is altered only if its type in the table is another one."""
     table = [COLUMNS[0], {"name": "X", "type": present}, COLUMNS[2]]
     found = sync(f"{NEW} where 2 > 1", WIDE, table, old=f"{NEW} where 1 = 1")
 
@@ -208,7 +214,7 @@ def test_the_same_columns_are_no_change_of_them(sync: Any) -> None:
     assert sync(OLD, same, same)["why"] == "it returns no new column"
 
 
-# -- what the MV cannot get ---------------------------------------------------------------------
+# -- columns that the MV cannot get -------------------------------------------------------------
 
 
 @pytest.fixture
@@ -235,7 +241,7 @@ def test_a_fill_begins_at_the_start(begin: Any) -> None:
 
 
 def test_vnodes_with_different_positions_are_refused(begin: Any, refused: Any) -> None:
-    with refused("its query returns other columns, and its vnodes have different positions. Let "):
+    with refused("its query returns other columns, but its vnodes have different positions. Let "):
         begin(uniform=False, position=None)
 
 
@@ -252,7 +258,9 @@ def test_a_column_that_is_there_and_not_of_the_query_is_refused(
 def test_a_column_that_was_to_be_dropped_may_still_be_there(
     begin: Any, refused: Any, make_plan: Any
 ) -> None:
-    """The plan was given up; what the table has of it is filled, if its type is the same."""
+    """The plan that drops columns was given up. If a column is still in the table with the right
+    type, it is filled.
+    """
     state = {"dirty": True, "committed": make_plan(kind="abandon", drops=["x", "y"], epoch=2)}
     same, other = [{"name": "X", "type": "int"}], [{"name": "X", "type": "string"}]
 

@@ -1,4 +1,6 @@
-"""Step 2: one script stages, checks, creates and stores; what does not hold is planned again."""
+"""Step 2: one script stages, checks, creates and stores. If a check fails, the barrier is planned
+again.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ MERGED = {"upserts": 2, "drops": 1}
 
 @pytest.fixture
 def planned(make_plan: Callable[..., Any]) -> Callable[..., Any]:
-    """A plan of this run with a range, as it is before its rows are counted."""
+    """A plan of this run with a range, before the rows of the range are counted."""
 
     def planned(**changes: Any) -> Any:
         plan = make_plan(range_row_count=None, vnode_row_counts=None)
@@ -34,7 +36,7 @@ def planned(make_plan: Callable[..., Any]) -> Callable[..., Any]:
 NEW = {"position": None, "upstream_version": None, "missing": True}
 
 
-# -- whose keys are checked ----------------------------------------------------------------------
+# -- which keys are checked ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -42,8 +44,8 @@ NEW = {"position": None, "upstream_version": None, "missing": True}
     [
         ({}, [2, 3, 4, 5]),
         ({"last_range": True}, [2, 3, 4, 5, 6]),
-        ({"range_high": ["1", "2"]}, None),  # it has no range
-        ({"kind": "reanchor"}, [0, 1]),  # all that was read is read again
+        ({"range_high": ["1", "2"]}, None),  # this plan has no range
+        ({"kind": "reanchor"}, [0, 1]),  # all rows that were read are read again
         ({"kind": "reanchor", "touched": [["5", "6"]]}, None),
         ({"kind": "reset"}, None),
     ],
@@ -65,12 +67,12 @@ def test_the_keys_that_are_read_are_checked_together_with_null_ones(
         assert found == {(number, 2) for number in checked} | {(None, 1), (9, None)}
 
 
-# -- how it is stored ---------------------------------------------------------------------------
+# -- how the plan is stored ---------------------------------------------------------------------
 
 
 @pytest.fixture
 def store(progress: Any, backfill: Any, make_plan: Any) -> Callable[..., int]:
-    """How many rows of the progress table are changed where a plan is stored."""
+    """Store a plan. Return how many rows of the progress table are changed."""
 
     def store(**plan: Any) -> int:
         made = make_plan(**plan)
@@ -107,7 +109,7 @@ def test_a_plan_that_is_sent_again_is_stored_once(store: Any, progress: Any) -> 
 
 @pytest.mark.parametrize("epoch", [1, 3])
 def test_a_plan_is_stored_only_for_the_next_epoch(store: Any, progress: Any, epoch: int) -> None:
-    """Another run has gone on, or the state was restored to what it was before."""
+    """Another run has committed since, or the state was restored to an earlier one."""
     progress.fill(epoch=epoch)
 
     assert store() == 0
@@ -139,7 +141,7 @@ def test_a_plan_that_was_given_up_is_never_overwritten(
 def test_changes_and_a_range_are_merged_at_once_where_both_are_there_and_small(
     macros: Macros, planned: Any, duck: Duck, rows: int, upserts: int, drops: int, at_once: bool
 ) -> None:
-    """The plan says so: a run that adopts it does the same."""
+    """The plan records the decision, so that a run that adopts the plan does the same."""
     counted = macros.call("get_counted_plan", planned(), staged=True, overlaid=False)["counted"]
     merged = {"upserts": upserts, "drops": drops}
 
@@ -147,18 +149,18 @@ def test_changes_and_a_range_are_merged_at_once_where_both_are_there_and_small(
     assert found == [(at_once,)]
 
 
-# -- what becomes of its result -----------------------------------------------------------------
+# -- what happens after the script --------------------------------------------------------------
 
 
 def stored_by(script: str) -> Any:
-    """The plan that a script stores, without what it counts."""
+    """The plan that a script stores, without the numbers that the script counts."""
     [text] = re.findall(r"set planned = concat\('(.*?),', substr", script)
     return json.loads(text.replace("\\'", "'").replace("\\\\", "\\") + "}")
 
 
 @pytest.fixture
 def stood() -> dict[str, Any]:
-    """All that planning returned."""
+    """The last result of plan_barrier."""
     return {}
 
 
@@ -172,9 +174,10 @@ def plan_barrier(
     planned: Callable[..., Any],
     stood: dict[str, Any],
 ) -> Callable[..., Any]:
-    """Plans p3; returns the current plan, and the scripts, which have the given results.
+    """Plan barrier p3. Return the current plan and the scripts.
 
-    `duplicates` are the keys that are then found to appear twice.
+    The scripts return the given results. `duplicates` are the keys that are then found to appear
+    twice.
     """
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
     macros.stub("check_model_of_plan", lambda *checked: stood.update(checked=checked))
@@ -211,7 +214,7 @@ def test_the_plan_of_this_run_stands_with_what_it_staged(
 
 
 def _assert_noted(stood: Any, script: str) -> None:
-    """The view that a script made is dropped with the commit, though it is not merged."""
+    """The script has created these views. The commit drops them, even if they are not merged."""
     assert stood["views"]
     for name in stood["views"]:
         assert f"cache table {name};" in script
@@ -252,7 +255,7 @@ def test_a_plan_without_changes_stands_without_a_stage(
 def test_tables_that_another_run_has_created_without_a_plan_are_left_to_the_next_run(
     plan_barrier: Callable[..., Any], refused: Any, macros: Macros
 ) -> None:
-    """It was asked to read nothing (`--empty`)."""
+    """The other run had to read nothing (`--empty`)."""
     macros.stub("get_create_statements", lambda relations, plan, columns, first: "CREATE;")
     with refused("another run has created its tables meanwhile. Nothing is lost; run again to"):
         plan_barrier({"plan": None, "checked": CHECKED}, **NEW)
@@ -260,7 +263,7 @@ def test_tables_that_another_run_has_created_without_a_plan_are_left_to_the_next
 
 @pytest.fixture
 def bounds(macros: Macros) -> list[Any]:
-    """The bounds that passes over the keys find; each is taken by one pass."""
+    """The bounds that passes over the keys find. Each pass removes the first one."""
     found: list[Any] = []
     macros.stub(
         "find_bounds",
@@ -286,7 +289,7 @@ def test_bounds_are_found_again_where_too_many_rows_came_into_the_range(
 def test_bounds_that_were_just_found_are_not_found_again(
     plan_barrier: Callable[..., Any], bounds: list[Any]
 ) -> None:
-    """A sample may be off; the next pass would be as well."""
+    """A sample may be inaccurate, and the next pass would be inaccurate too."""
     bounds.append(["3", "3"])
     _, scripts = plan_barrier(MANY, {"plan": OURS}, most_rows=12)
 
@@ -307,7 +310,7 @@ def test_the_stages_of_a_plan_that_was_planned_again_are_noted(
 def test_a_range_is_read_from_the_upstream_where_its_copy_is_gone(
     macros: Macros, plan_barrier: Callable[..., Any], stood: Any
 ) -> None:
-    """Another run has dropped it, to make its own."""
+    """Another run has dropped the copy to create its own copy."""
     dropped: list[Any] = []
     macros.context["adapter"].cache_dropped = dropped.append
     shown = json.dumps({"version": "17", "columns": ["id", "shard"]})
@@ -322,7 +325,7 @@ def test_a_range_is_read_from_the_upstream_where_its_copy_is_gone(
 
 
 def test_changes_without_a_key_are_a_reanchor(plan_barrier: Callable[..., Any], stood: Any) -> None:
-    """Whatever else is wrong: a re-anchor checks its own keys."""
+    """Other findings do not matter, because a re-anchor checks its own keys."""
     stands, scripts = plan_barrier(
         {"staged": {**STAGED, "null_keys": 1}, "checked": {**CHECKED, "duplicates": True}},
         {"plan": {"plan_id": "p4", "kind": "reanchor"}, "checked": CHECKED},
@@ -357,7 +360,7 @@ def test_a_reanchor_knows_what_the_copy_was_for_that_the_plan_had(
 def test_a_changed_key_that_stands_twice_in_the_version_is_refused(
     plan_barrier: Callable[..., Any], refused: Any, macros: Macros
 ) -> None:
-    """It was read again; nothing is left in the session."""
+    """The key was read again from the upstream. No view is left in the session."""
     with refused(
         "the key id, shard is not unique in lake.up, in version 17; it occurs twice with (1L, 2). "
         "Delete the duplicates, or name in unique_key the columns that are unique."
@@ -383,14 +386,14 @@ def test_changes_that_are_gone_are_a_reanchor(plan_barrier: Callable[..., Any], 
 def test_changes_that_are_gone_are_refused_where_the_model_says_so(
     plan_barrier: Callable[..., Any], refused: Any, options: Any, macros: Macros
 ) -> None:
-    """Nothing is left in the session."""
+    """No view is left in the session."""
     options["on_gap"] = "fail"
 
     with refused(
         "its next barrier would compare all 40 rows read so far with its query, because the "
         "changes since version 16 can no longer be read. "
-        "Set on_gap='reanchor' to let it, on_gap='sweep' to do so in slices, or rebuild the MV "
-        "with --full-refresh."
+        "Set on_gap='reanchor' to allow that, on_gap='sweep' to compare them in slices, or "
+        "rebuild the MV with --full-refresh."
     ):
         plan_barrier({"lost": True, "checked": CHECKED})
     assert "drop view `mv__changes__3__" in macros.statements[-1].sql
@@ -399,7 +402,7 @@ def test_changes_that_are_gone_are_refused_where_the_model_says_so(
 def test_a_plan_of_another_run_that_was_committed_meanwhile_is_not_planned_over(
     plan_barrier: Callable[..., Any], refused: Any
 ) -> None:
-    """This run's plan was not stored, and its epoch has gone by."""
+    """This run's plan was not stored, and another run has committed the same epoch."""
     with refused("another run went on while this one executed the barrier 3. Nothing is lost"):
         plan_barrier({"plan": None, "staged": STAGED, "merged": MERGED, "checked": CHECKED})
 
@@ -413,7 +416,7 @@ def test_a_plan_that_was_given_up_meanwhile_stands(plan_barrier: Callable[..., A
 def test_a_barrier_that_cannot_be_planned_in_four_attempts_is_left_to_the_next_run(
     plan_barrier: Callable[..., Any], refused: Any, macros: Macros
 ) -> None:
-    """The upstream changed before each; nothing is left in the session."""
+    """The upstream changed before each attempt. No view is left in the session."""
     gone = {"lost": True, "checked": CHECKED}
     with refused(
         "its barrier 3 could not be planned, because its upstream was changed or another run wrote "
@@ -460,7 +463,7 @@ def test_keys_are_not_compared_where_the_model_says_so(
 
 
 def test_two_keys_with_one_hash_are_not_duplicates(plan_barrier: Callable[..., Any]) -> None:
-    """The keys are not compared by their hashes again."""
+    """The next attempt does not compare the keys by their hashes."""
     stands, scripts = plan_barrier(DUPLICATES, {"plan": OURS, "checked": CHECKED}, duplicates=[])
 
     assert stands == OURS

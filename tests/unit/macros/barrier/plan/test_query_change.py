@@ -1,4 +1,4 @@
-"""Whether a model still means what its last plan was made for."""
+"""Whether the model still has the meaning for which its last plan was made."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.macros import Macros
 
 OTHER_QUERY = {"query_hash": "h2", "query": "select id as k, 2 as shard from `up`"}
 
-# What may change, and what is said of it.
+# Each entry: changes, options, and the fact that is reported.
 CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "query": (OTHER_QUERY, {}, "its query changed"),
     "upstream": (
@@ -53,10 +53,10 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 
 @pytest.fixture
 def find(macros: Macros, backfill: Any, analysis: Any, make_state: Callable[..., Any]) -> Any:
-    """Why the MV is to be rebuilt, or none."""
+    """The reason why the MV must be rebuilt, or None."""
 
     def find(changes: Any = None, options: Any = None, **state: Any) -> str | None:
-        """`changes` are those of the model, and of what was analyzed of its query."""
+        """`changes` are changes of the model, or of what was analyzed of its query."""
         backfill["options"].update(options or {})
         changes = changes or {}
         backfill.update({name: value for name, value in changes.items() if name in backfill})
@@ -97,7 +97,7 @@ def test_a_change_rebuilds_the_mv_where_the_user_said_so(
 def test_what_is_wrong_with_the_query_of_today_is_said_before_that_it_changed(
     find: Any, macros: Macros, refused: Any, broken: str
 ) -> None:
-    """Nobody should rebuild for a query that is refused then."""
+    """A user should not rebuild the MV for a query that is refused afterwards."""
     for name in ("observe_upstream", "analyze_query"):
         macros.stub(name, lambda *_: None)
     macros.stub(broken, lambda *_: macros.call("refuse", "it cannot be followed", "Change it"))
@@ -116,7 +116,7 @@ def test_quotes_are_no_change_of_the_upstream(find: Any, up: Any) -> None:
 
 @pytest.fixture
 def found(macros: Macros) -> list[Any]:
-    """What find_other_columns says, one after the other."""
+    """The results of find_other_columns, one after the other."""
     answers: list[Any] = []
     macros.stub("find_other_columns", lambda *_: answers.pop(0))
     return answers
@@ -155,14 +155,14 @@ def test_where_other_things_changed_too_it_is_said_which(
 def test_new_columns_are_not_looked_for_where_nothing_or_everything_changes(
     find: Any, make_plan: Any, found: list[Any], refused: Any
 ) -> None:
-    """A planned reset has another query by then."""
+    """If a reset is planned, it already has another query."""
     assert find(None, APPENDS) is None
     with refused("its query changed since its last barrier. Undo"):
         find(OTHER_QUERY, APPENDS, planned=make_plan(kind="reset"))
 
 
 def test_other_columns_are_refused_where_the_user_said_so(find: Any, refused: Any) -> None:
-    """Though the MV may be rebuilt for any other change."""
+    """The columns are refused, although the MV may be rebuilt for any other change."""
     options = {"on_schema_change": "fail", "on_query_change": "rebuild"}
 
     with refused(
@@ -226,7 +226,7 @@ def test_a_key_in_another_case_is_no_change(find: Any) -> None:
 def test_a_key_that_spark_tells_apart_by_its_case_is_a_change(
     find: Any, refused: Any, keys: Any
 ) -> None:
-    """With spark.sql.caseSensitive."""
+    """This happens with spark.sql.caseSensitive."""
     key = [{**keys[0], "name": "K"}, keys[1]]
 
     with refused("unique_key changed from k, shard to K, shard since its last barrier"):
@@ -236,7 +236,7 @@ def test_a_key_that_spark_tells_apart_by_its_case_is_a_change(
 def test_a_planned_reset_is_what_the_model_is_compared_with(
     find: Any, make_plan: Callable[..., Any]
 ) -> None:
-    """The run that planned it died; its query is the one that counts from then on."""
+    """The run that planned the reset died. From then on the query of that plan counts."""
     reset = make_plan(kind="reset", **OTHER_QUERY)
 
     assert find(OTHER_QUERY, planned=reset) is None
@@ -250,7 +250,7 @@ def test_a_plan_of_another_kind_is_not_what_the_model_is_compared_with(
 
 
 def test_a_query_that_was_not_explained_is_compared_by_its_text(find: Any, macros: Macros) -> None:
-    """A run that has nothing to do explains nothing."""
+    """A run that has nothing to do does not explain its query."""
     assert find(macros.call("new_analysis")) is None
 
 

@@ -1,4 +1,4 @@
-"""When the ranges of a backfill are read from a copy of the upstream, and how."""
+"""When and how the ranges of a backfill are read from a copy of the upstream."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COLUMNS = ["id", "shard"]
 
 @pytest.fixture
 def noted(make_source: Any, relations: Any) -> Callable[..., dict[str, Any]]:
-    """The source of a copy, with these changes of what it records."""
+    """The source that a plan records for a copy, with these changes."""
 
     def noted(version: str | None = "3", **changes: Any) -> dict[str, Any]:
         definition = {
@@ -67,20 +67,20 @@ OTHER_COLUMNS = {"query_columns": "k: bigint, c: int"}
     [
         ({}, {}, {}, True),
         ({"ranges": 3}, {}, {}, True),
-        # It is one of something else.
+        # The copy was made for another query or of other rows, or it does not exist.
         ({"version": None}, {}, {}, False),
         ({"query_hash": "h2"}, {}, {}, False),
         ({"vnode_count": 8}, {}, {}, False),
         ({"vnodes": [0, 1]}, {}, {}, False),
         ({"ranges": 0}, {}, {}, False),
-        ({}, OTHER_COLUMNS, {}, False),  # the query has a column since
-        # A part ends with the ranges it was made of.
+        ({}, OTHER_COLUMNS, {}, False),  # the query now has another column
+        # A partial copy ends where its ranges end.
         ({"ranges": 3}, {"backfill_rate_limit": 11}, {}, False),
         ({}, {"backfill_rate_limit": 11}, {}, True),
-        # Vnodes that it has may be read.
+        # The model may read fewer vnodes than the copy has.
         ({"vnodes": [0, 1]}, {}, {"backfill_vnodes": [1]}, True),
         ({"vnodes": [0, 1]}, {}, {"backfill_vnodes": [1, 2]}, False),
-        # Not all can be copied.
+        # With these options no copy can be made.
         ({}, {}, {"check_key": False}, False),
         ({}, {}, {"file_format": "iceberg"}, False),
         ({}, {}, {"replicate": "never"}, False),
@@ -104,7 +104,7 @@ def test_a_copy_is_not_read_over_a_gap_or_once_it_is_gone(
     assert find(noted()) is None
     assert find(noted(), seen="u1") == noted()
     macros.context["made"] = "u1"
-    macros.context["at"] = "4"  # it was compacted
+    macros.context["at"] = "4"  # the copy was compacted
     assert find(noted()) is None
     macros.context["there"] = None
     assert find(noted(), seen="u1") is None
@@ -121,7 +121,7 @@ def choose(
     def choose(
         found: Any = None, last: Any = None, state: Any = None, **plan: Any
     ) -> tuple[Any, Any]:
-        """What is read, and the source that the plan has of it."""
+        """The copy that is read, and the source that the plan records for it."""
         planned = {
             "kind": "advance", "last_range": False, "range_low": ["1"], "range_high": ["2"],
             "next_bounds": [[str(n)] for n in range(3, 42)], "bounds_complete": True,
@@ -165,7 +165,7 @@ def test_auto_decides_by_how_often_the_upstream_would_be_read(
 def test_each_part_is_another_pass(
     choose: Any, options: Any, replica_rows: int | None, made: bool
 ) -> None:
-    """41 ranges of 10 rows, of which a part has 20, 4, 3 and 1."""
+    """There are 41 ranges of 10 rows. One part has 20, 4, 3 or 1 of these ranges."""
     options["replica_rows"] = replica_rows
     read, _ = choose(evidence={"scans": 30.0, "rows": 700_000})
     assert (read is not None) == made
@@ -175,7 +175,7 @@ def test_each_part_is_another_pass(
 def copy(
     macros: Macros, backfill: Any, options: Any, make_plan: Any, make_state: Any
 ) -> Callable[..., int | None]:
-    """How many ranges are copied of those that these bounds end; None for all that is ahead."""
+    """How many of the ranges with these bounds are copied. None: all remaining rows are copied."""
     macros.context["model"] = SimpleNamespace(name="mv", alias="mv")
     macros.context["adapter"].cache_added = lambda relation: ""
     macros.stub("get_needed_columns", lambda *_: [{"name": "id", "type": "bigint"}])
@@ -219,7 +219,9 @@ def test_what_some_vnodes_read_is_not_copied_in_parts(
     macros: Macros, backfill: Any, make_plan: Any, copy: Callable[..., int | None],
     vnodes: list[int],
 ) -> None:  # fmt: skip
-    """Chosen, or at different positions: their bounds are found for each barrier."""
+    """The vnodes are selected or have different positions. Each barrier looks for their
+    bounds again.
+    """
     assert copy(40, 100, vnodes=vnodes) is None
     assert macros.call("count_parts", backfill, make_plan(vnodes=vnodes)) == 1
 
@@ -237,7 +239,7 @@ def test_a_copy_that_lacks_a_column_of_the_query_is_not_chosen(choose: Any, note
 def test_what_was_found_is_read_until_it_ends(choose: Any, noted: Any) -> None:
     assert choose(found=noted()) == (noted(), noted())
     assert choose(found=noted(ranges=2)) == (noted(ranges=2), noted(ranges=1))
-    # Where the bounds are other ones a part does not end with a range.
+    # If the bounds have changed, a partial copy no longer ends where a range ends.
     assert choose(found=noted(ranges=2), evidence={"scans": None, "rows": 1})[0] is None
     assert choose(found=noted(), evidence={"scans": None, "rows": 1})[0] == noted()
 
@@ -273,7 +275,7 @@ def test_what_begins_anew_knows_what_it_was_for(choose: Any, noted: Any, kind: s
 
 
 def test_what_has_finished_knows_once_that_there_was_one(choose: Any, noted: Any) -> None:
-    """A run may have died before it dropped it."""
+    """A run may have died before it dropped the copy."""
     finished, void = {"finished": True}, {**noted(), "version": None}
     assert choose(found=noted(), last=noted(), state=finished) == (None, void)
     assert choose(last=void, state=finished) == (None, None)

@@ -1,4 +1,4 @@
-"""What is read of a table whose versions cannot be read again."""
+"""How a range is read from a table that has no old versions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCAN = "select * from up as source where source.`a` > 10 and source.`a` <= 99"
 def parts(
     macros: Macros, duck: Duck, backfill: Any, options: Any, make_state: Callable[..., Any]
 ) -> Callable[..., list[list[int]]]:
-    """The keys that each select of a range reads, of 1 to 120; `bounds` are found for the parts."""
+    """The keys from 1 to 120 that each select of a range reads. `bounds` separate the selects."""
     duck.create("up", {"a": "int"}, [(number,) for number in range(1, 121)])
 
     def parts(count: int, bounds: list[Any], **plan: Any) -> list[list[int]]:
@@ -64,7 +64,7 @@ def test_parts_meet_at_their_bounds(macros: Macros, parts: Any) -> None:
 
 
 def _offsets(macros: Macros) -> list[str]:
-    """At which rows the bounds are looked for."""
+    """The row numbers at which the bounds are looked for."""
     return re.findall(r"offset (\d+)", macros.statements[-1].sql)
 
 
@@ -101,7 +101,9 @@ WAITED = {
 
 
 class Staging:
-    """Barriers over a live table whose database, feed and table of staged rows are these lists."""
+    """Barriers over a live table. Lists replace its database, its feed and its table of staged
+    rows.
+    """
 
     def __init__(self, macros: Macros, backfill: Any, state: Any) -> None:
         self.macros, self.backfill, self.state = macros, backfill, state
@@ -152,7 +154,9 @@ def staging(macros: Macros, backfill: Any, make_state: Callable[..., Any]) -> St
 
 
 def test_rows_that_another_run_has_replaced_end_the_run(staging: Staging) -> None:
-    """Also where none is left of none, and where they were replaced after they were counted."""
+    """This also holds if no rows were staged, and if the rows were replaced after they were
+    counted.
+    """
     for read, waited in [
         ({**READ, "rows": 0, "stands": False}, WAITED),
         (READ, {**WAITED, "stands": False}),
@@ -177,7 +181,7 @@ def test_rows_that_were_kept_are_taken_unless_they_are_gone(staging: Staging) ->
 def test_rows_that_were_kept_with_a_value_that_cannot_be_read_are_read_again(
     staging: Staging,
 ) -> None:
-    """It may have been corrected since; the run is refused where it has not."""
+    """The value may have been corrected since. If it was not, the run is refused."""
     staging.observed["facts"] = {"columns": []}
     altered = {**WAITED, "altered": "d"}
     staging.reads, staging.waits = [READ], [{**WAITED, "landed": 80}]
@@ -198,7 +202,9 @@ def test_rows_that_were_kept_of_another_table_are_not_taken(staging: Staging) ->
 
 
 def test_a_range_that_is_read_again_knows_what_the_feed_told_meanwhile(staging: Staging) -> None:
-    """Where its history was renewed may be in what the barrier itself has landed."""
+    """The barrier itself lands changes. Its own landing may show that the table's history was
+    renewed.
+    """
     staging.reads, staging.waits = [READ], [{**WAITED, "broken": True}]
     taken = staging.take()
     assert taken["unclear"]
@@ -207,7 +213,7 @@ def test_a_range_that_is_read_again_knows_what_the_feed_told_meanwhile(staging: 
 
 
 def test_a_range_of_which_a_key_was_not_told_meanwhile_is_unclear(staging: Staging) -> None:
-    """Also if it is sent again before the barrier ends."""
+    """The range is unclear even if the events contain the key again before the barrier ends."""
     notes = [json.dumps({"begun": "b", "keys": keys, "doubtful": []}) for keys in ([["a"]], [])]
     staging.reads, staging.waits = [READ], [{**WAITED, "notes": notes}]
     taken = staging.take()
@@ -216,7 +222,9 @@ def test_a_range_of_which_a_key_was_not_told_meanwhile_is_unclear(staging: Stagi
 
 
 def test_a_range_that_was_read_before_the_server_crashed_is_read_again(staging: Staging) -> None:
-    """What it showed may not have been flushed. In the run that has read it that is an error."""
+    """PostgreSQL may not have flushed the rows that were read. In the run that has read the range,
+    this is an error.
+    """
     crashed = {**WAITED, "recovered": True}
     staging.reads, staging.waits = [READ], [crashed]
     with pytest.raises(CompilationError, match="has recovered from a crash since its range was"):
@@ -233,7 +241,9 @@ def test_a_range_that_was_read_before_the_server_crashed_is_read_again(staging: 
 def test_a_table_of_others_is_refused_before_rows_are_staged(
     staging: Staging, macros: Macros, type: str
 ) -> None:
-    """Their columns may even be those that are read. A view of the package would be none either."""
+    """The columns of that table may even be the right ones. A view cannot have staged rows of this
+    package either.
+    """
     there = macros.relation.incorporate(type=type)
     macros.stub("load_table", lambda *_: there)
     if type == "table":
@@ -242,7 +252,7 @@ def test_a_table_of_others_is_refused_before_rows_are_staged(
     with pytest.raises(CompilationError) as raised:
         staging.take()
     assert raised.value.msg == (
-        "backfilled_mv mv: lake.mv exists, and has no staged rows of this package. Rename it, "
+        "backfilled_mv mv: lake.mv exists, but has no staged rows of this package. Rename it, "
         "or give the model another alias."
     )
     assert staging.reads == [READ]

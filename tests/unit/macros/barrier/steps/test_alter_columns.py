@@ -1,4 +1,4 @@
-"""The MV gets the columns that a plan fills, and loses those that it drops."""
+"""The MV gets the columns that a plan fills, and loses the columns that it drops."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WIDER = {"name": "n", "type": "bigint", "was": "int"}
 
 @pytest.fixture
 def alterations(macros: Macros, make_plan: Any) -> Callable[..., list[str]]:
-    """What is still needed for a plan, of an MV with these columns."""
+    """The statements that a plan still needs if the MV has these columns."""
 
     def alterations(present: dict[str, str], **plan: Any) -> list[str]:
         macros.results = [list(present.items())]
@@ -63,7 +63,7 @@ def test_a_column_is_widened_that_has_the_type_of_before(
 
 
 def test_a_column_of_another_type_is_left_where_the_plan_widens_none(alterations: Any) -> None:
-    """Iceberg keeps a smallint as an int."""
+    """Iceberg stores a smallint as an int."""
     assert alterations({"s": "int"}, fills=[{"name": "s", "type": "smallint"}]) == []
 
 

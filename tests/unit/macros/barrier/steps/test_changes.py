@@ -1,4 +1,4 @@
-"""Step 3: how the changes are read, and where their keys lie."""
+"""Step 3: how the changes are read, and between which bounds their keys lie."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.macros import Macros
 def test_changes_and_a_range_are_bounded_by_no_more_than_two_columns(
     macros: Macros, make_plan: Any, keys: Any
 ) -> None:
-    """Spark's time for such a condition grows with the power of their number."""
+    """Spark's time for such a condition grows with the square of the number of columns."""
     wide = [*keys, {"name": "last", "upstream": "last", "type": "int", "position": "last"}]
     plan = make_plan(key=wide, range_low=["1", "2", "3"], range_high=["5", "6", "7"])
     staged = {"low": ["1", "2", "3"], "high": ["4", "0", "9"]}
@@ -35,7 +35,7 @@ def test_a_change_may_leave_a_row_as_it_was_where_that_row_is_exact(
     macros: Macros, backfill: Any, analysis: Any, observed: Any, make_state: Any, make_plan: Any,
     asked: bool, plan: Any, state: Any, tells_before: bool,
 ) -> None:  # fmt: skip
-    """If the feed has the previous row."""
+    """This requires that the feed has the previous row."""
     events = {"events": "", "tells_before": tells_before}
     macros.answer("upstream_changes", lambda *_: events)
     known = {**analysis, "read_columns": [{"name": "id", "type": "int"}]}

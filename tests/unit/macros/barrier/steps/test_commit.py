@@ -1,4 +1,4 @@
-"""Step 5: what a barrier of each kind sets in the progress table."""
+"""Step 5: what a barrier of each kind writes to the progress table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support.macros import Macros
 
 Row = dict[str, Any]
 
-# id, shard, backfill_finished, row_count of each vnode.
+# id, shard, backfill_finished and row_count of each vnode.
 VNODES = [(1, 2, False, 10), (None, None, False, 0), (9, 9, True, 30), (1, 2, False, 10)]
 NAMES = ["id", "shard", "backfill_finished", "row_count"]
 OUTCOME = {"committed_at": "noon", "changed_row_count": 5}
@@ -21,13 +21,13 @@ OUTCOME = {"committed_at": "noon", "changed_row_count": 5}
 
 @pytest.fixture
 def state(make_state: Callable[..., Any]) -> dict[str, Any]:
-    """What was committed before: the epoch 2."""
+    """The last committed state, which is at epoch 2."""
     return dict(make_state())
 
 
 @pytest.fixture
 def begun(progress: Any, with_plan: Any, backfill: Any, state: Any) -> Callable[..., None]:
-    """The progress table while a plan exists that was made for it."""
+    """Fill the progress table for this plan, which is not committed yet."""
 
     def begun(plan: dict[str, Any] | None = None, **columns: Any) -> None:
         vnodes = [dict(zip(NAMES, vnode, strict=True)) for vnode in VNODES]
@@ -41,7 +41,7 @@ def begun(progress: Any, with_plan: Any, backfill: Any, state: Any) -> Callable[
 def commit(
     progress: Any, begun: Any, backfill: Any, make_plan: Callable[..., Any], state: Any
 ) -> Callable[..., list[Row]]:
-    """The progress table after the commit of a current plan."""
+    """Commit the current plan. Return the rows of the progress table."""
 
     def commit(**plan: Any) -> list[Row]:
         begun(plan)
@@ -77,7 +77,9 @@ def test_an_advance_of_selected_vnodes_leaves_the_others(commit: Callable[..., A
 
 
 def test_a_vnode_beyond_the_end_of_the_range_stays_where_it_is(commit: Callable[..., Any]) -> None:
-    """Where positions differ, a range begins at the lowest of them and may end below others."""
+    """If positions differ, a range begins at the lowest position. The range may end below other
+    positions.
+    """
     rows = commit(vnodes=[0, 1, 2, 3], range_low=None, range_high=["1", "1"])
 
     assert _column(rows, "id", "shard") == [(1, 2), (1, 1), (9, 9), (1, 2)]
@@ -100,7 +102,7 @@ def test_the_last_range_of_selected_vnodes_finishes_only_these(commit: Callable[
 
 
 def test_an_empty_range_moves_too(commit: Callable[..., Any]) -> None:
-    """The position moves over keys that were deleted."""
+    """The position moves past keys that were deleted."""
     rows = commit(range_row_count=0, vnode_row_counts=None)
 
     assert _column(rows, "id", "shard") == [(5, 6)] * 4
@@ -185,7 +187,7 @@ def test_a_reset_that_was_given_up_notes_nothing_to_look_at(
     assert "given_up" not in json.loads(progress.read("last")[0])
 
 
-# -- what the history does not have yet ---------------------------------------------------------
+# -- barriers that the history does not have yet ------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -201,7 +203,7 @@ def test_barriers_are_kept_until_the_history_has_them(
     kept: list[int],
     state: Any,
 ) -> None:
-    """With the one that was committed before; the new one is `last`."""
+    """The list also has the previously committed barrier. The new barrier is in `last`."""
     begun(unwritten=[json.dumps({"epoch": epoch}) for epoch in [0, 1]])
     state["written"] = written
     progress.move("get_commit_sql", backfill, state, make_plan(), outcome=OUTCOME)
@@ -276,7 +278,7 @@ def test_a_plan_that_was_given_up_is_not_committed_as_executed(
 
 @pytest.fixture
 def commit_barrier(macros: Macros, backfill: Any, make_plan: Any, stored: Any, state: Any) -> Any:
-    """Commits the plan p3 of epoch 3; Spark answers with the state after it."""
+    """Commit plan p3 of epoch 3. Spark then reports this state."""
 
     def commit_barrier(
         epoch: int, executed: bool = True, plan: Any = None, **arguments: Any
@@ -295,14 +297,16 @@ def test_a_commit_returns_the_state_that_stands_then(commit_barrier: Any) -> Non
 
 
 def test_a_run_that_others_overtook_with_its_own_plan_goes_on(commit_barrier: Any) -> None:
-    """Another run executed the same plan, and the next one: nothing is lost."""
+    """Another run executed the same plan and the next one. Nothing is lost."""
     assert commit_barrier(4)["epoch"] == 4
 
 
 def test_a_commit_that_lost_to_no_run_is_sent_again(
     macros: Macros, backfill: Any, make_plan: Any, stored: Any, state: Any
 ) -> None:
-    """An OPTIMIZE of the progress table, say, came between: the plan is still the current one."""
+    """For example, an OPTIMIZE of the progress table caused the conflict. The plan is still the
+    current one.
+    """
     plan, before = make_plan(), make_plan(epoch=2)
     macros.results = [
         [[stored(epoch=2, committed=before, planned=plan)]],
@@ -317,7 +321,9 @@ def test_a_commit_that_lost_to_no_run_is_sent_again(
 def test_a_run_whose_plan_was_not_committed_as_what_it_is_stops(
     commit_barrier: Any, refused: Any, epoch: int
 ) -> None:
-    """Another run went back, was first with another plan, or gave this one up, and went on."""
+    """Another run has restored an older state, was faster with another plan, or has given this plan
+    up and continued.
+    """
     with refused(
         "another run went on while this one executed the barrier 3. Nothing is lost; run again to "
         "continue."
@@ -326,7 +332,9 @@ def test_a_run_whose_plan_was_not_committed_as_what_it_is_stops(
 
 
 def test_a_reset_that_others_overtook_stops(commit_barrier: Any, refused: Any) -> None:
-    """It may have emptied the MV again: Iceberg replaces a table whatever happened to it."""
+    """The reset may have emptied the MV again, because Iceberg replaces a table whatever was
+    committed to it.
+    """
     with refused("another run went on while this one executed the barrier 3. Nothing is lost"):
         commit_barrier(4, plan={"kind": "reset"})
 
@@ -338,7 +346,9 @@ def test_a_plan_that_is_given_up_is_committed_as_such(commit_barrier: Any) -> No
 def test_every_stage_of_the_barrier_is_dropped_with_the_commit(
     macros: Macros, commit_barrier: Any
 ) -> None:
-    """Also of a plan that was not the current one: its rows are cached in a shared session."""
+    """The views of plans that are not the current one are dropped too. Otherwise their rows would
+    stay in the cache of a shared session.
+    """
     commit_barrier(3, views=["`first`", "`second`"])
     [script] = macros.statements
 

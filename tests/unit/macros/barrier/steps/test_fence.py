@@ -1,4 +1,4 @@
-"""The fence lets a statement write only while its plan is the one to execute."""
+"""The fence lets a statement write only while the plan of that statement is the current plan."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from support.duck import Duck
 from support.macros import Macros
 
-# Of a plan of another run that has replaced this run's plan.
+# The plan of another run, which has replaced this run's plan.
 THEIRS = "advance of invocation run7, planned at noon"
 
 
@@ -19,7 +19,7 @@ THEIRS = "advance of invocation run7, planned at noon"
 def fence(
     macros: Macros, progress: Any, backfill: Any, make_plan: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """What the fence of plan p3, kind advance, gives where the progress table has these columns."""
+    """The result of the fence of plan p3, an advance, if the progress table has these columns."""
 
     def fence(**columns: Any) -> Any:
         progress.fill(**columns)
@@ -87,7 +87,7 @@ def test_a_plan_that_has_the_kind_of_another_one_is_stopped(
 def test_nothing_passes_without_a_state(
     macros: Macros, progress: Any, backfill: Any, make_plan: Any, of_epoch: bool
 ) -> None:
-    """The table of progress is empty."""
+    """The progress table is empty."""
     fence = (
         macros.call("get_fence", backfill, None, 2)
         if of_epoch
@@ -102,7 +102,9 @@ def test_nothing_passes_without_a_state(
 def test_a_fence_reads_one_row(
     macros: Macros, progress: Any, backfill: Any, make_plan: Any, with_plan: Any
 ) -> None:
-    """A scalar of the row of vnode 0: all rows carry the same epoch and plan."""
+    """The fence is a scalar subquery over the row of vnode 0. All rows have the same epoch and
+    plan.
+    """
     progress.fill(with_plan(), {"epoch": 9, "plan_id": "p9", "plan_kind": "reset"})
     fence = macros.call("get_fence", backfill, make_plan())
 
@@ -133,14 +135,14 @@ def test_a_repair_is_stopped_once_another_barrier_has_begun(
     assert error == _overtaken("its epoch 2 was repaired", f"committed epoch {epoch}{planned}")
 
 
-# -- the statements that move the state ---------------------------------------------------------
+# -- the statements that change the state -------------------------------------------------------
 
 
 @pytest.mark.parametrize(("file_format", "yields"), [("delta", True), ("iceberg", False)])
 def test_the_second_of_two_updates_at_once_is_no_error_where_a_handler_can_tell(
     macros: Macros, backfill: Any, options: Any, file_format: str, yields: bool
 ) -> None:
-    """The state is read after it anyway; Iceberg's conflict has no state of its own."""
+    """The run reads the state afterwards anyway. Iceberg's conflict has no SQLSTATE of its own."""
     options["file_format"] = file_format
     sql = macros.call("get_state_statement", backfill, "update t set a = 1")
 

@@ -1,4 +1,4 @@
-"""Statements of a plan that may be given up: what fails is recorded, and not raised."""
+"""If a statement of a plan that may be given up fails, the failure is recorded but not raised."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ STEP = "merge the range of the barrier 3"
 
 
 def _merge(macros: Macros, backfill: Any, *result: dict[str, bool]) -> tuple[Any, str]:
-    """What becomes of a guarded statement that has this result, and its script."""
+    """The result of a guarded statement whose script returns this, and the script."""
     macros.results = [[[json.dumps(each)]] for each in result]
     found = macros.call("run_merge", backfill, STEP, "merge into mv", True)
     return found, " ".join(macros.statements[-1].sql.split())
 
 
 def test_a_plan_of_this_run_is_executed_without_a_script(macros: Macros, backfill: Any) -> None:
-    """Delta returns the counts of a MERGE only outside of one, and the user sees Spark's error."""
+    """Delta returns the counts of a MERGE only outside of a script. The user also sees Spark's own
+    error.
+    """
     macros.results = [[["counts"]]]
 
     assert macros.call("run_merge", backfill, "merge", "merge into mv") == {

@@ -1,4 +1,4 @@
-"""Step 3: the last state of each changed key, as it is staged."""
+"""Step 3: the last state of each changed key is staged."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ def test_the_latest_version_of_a_key_wins_and_within_one_the_row_that_is_there(
     }
 
 
-# The events of one key in their order: + brings the row of this name and - takes it away.
+# The events of one key in their order: +x inserts the row x, and -x deletes it.
 @pytest.mark.parametrize(
     ("events", "unclear"),
     [
         ("+a", False),  # an insert
-        ("-a", False),  # a delete, or an UPDATE that took the key away
+        ("-a", False),  # a delete, or an UPDATE that gave the row another key
         ("-a +b", False),  # an update
         ("-a +b -b +c -c", False),  # updates, then a delete
         ("+a -a", False),  # inserted and deleted in between
         ("+a -a +b", False),
-        ("-a +b -b +a", False),  # there and back
+        ("-a +b -b +a", False),  # changed, and changed back
         ("+a +b", True),  # the key appears twice
         ("-a +b -b +c +d", True),
         ("-a -b", True),  # the key appeared twice
         ("-a +b -b +c -c -d", True),
-        ("+new -old", True),  # it appeared twice for a while, and the older one was deleted
+        ("+new -old", True),  # it appeared twice for a while, then the older row was deleted
         ("-a +b +c -b", True),
         ("+b +c -a -b", True),
         ("+a +b -x -a", True),
@@ -78,7 +78,7 @@ def test_events_that_are_no_chain_of_states_are_unclear(
 def test_a_stage_is_counted_and_bounded(
     macros: Macros, duck: Duck, backfill: Any, make_state: Any, make_plan: Any, changes: Any
 ) -> None:
-    """A null in the key matters only where the row is still there; it is no bound."""
+    """A null in the key only matters if the row still exists. A null is not a bound."""
     flags = ["__bf_deleted", "__bf_unclear", "__bf_inserted", "__bf_gone"]
     rows = [
         (2, 9, False, True, False, False), (2, 1, True, False, False, True),
@@ -122,7 +122,7 @@ def test_of_texts_and_times_a_feed_may_list_other_keys(
 def test_keys_that_the_feed_may_tell_otherwise_are_between_no_bounds(
     macros: Macros, backfill: Any, make_plan: Any, altered_keys: int, bound: list[str] | None
 ) -> None:
-    """Those that were read again in their stead are not among those of the stage."""
+    """The keys that were read again instead may lie outside the bounds of the stage."""
     staged = {"altered_keys": altered_keys, "low": ["7"], "high": ["7"]}
     result = {"staged": staged, "merged": {"upserts": 1, "drops": 0}}
     own = macros.call("get_own_stage", backfill, make_plan(), result)
@@ -138,7 +138,7 @@ MERGED = {"upserts": 2, "drops": 1}
 def changes(
     macros: Macros, backfill: Any, observed: Any, analysis: Any, make_state: Any, make_plan: Any
 ) -> dict[str, Any]:
-    """Those of the upstream's versions 16 to 17."""
+    """The changes between the upstream's versions 16 and 17."""
     arguments = (backfill, make_state(), observed, analysis, make_plan())
     changes: dict[str, Any] = macros.call("get_changes", *arguments)
     return changes
@@ -146,7 +146,7 @@ def changes(
 
 @pytest.fixture
 def stage(macros: Macros, backfill: Any, make_plan: Any, changes: Any) -> Any:
-    """Stages the changes of a plan that another run made."""
+    """Stage the changes of a plan that another run has made."""
 
     def stage(
         state: dict[str, Any], read: dict[str, Any] = changes, **plan: Any

@@ -1,4 +1,4 @@
-"""The arguments of verify_backfill that choose a part of the keys."""
+"""The arguments of verify_backfill that select some of the keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The keys by which an MV differs from its definition, and how they are merged."""
+"""The keys whose rows in the MV differ from its definition, and how these keys are merged."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def compare(macros: Macros, verified: Any, repaired: bool = False, **summary: An
 def test_a_comparison_during_a_barrier_says_nothing(
     macros: Macros, verified: Any, refused: Any
 ) -> None:
-    with refused("another run went on while it was compared. Verify it while no barrier runs"):
+    with refused("another run went on while the MV was compared. Verify the MV while no barrier"):
         compare(macros, verified, begun=True)
     with refused(
-        "another run went on while it was repaired, so that rows may have been written as"
+        "another run went on while the MV was repaired, so the repair may have written old rows"
     ):
         compare(macros, verified, repaired=True, begun=True)
 
@@ -35,7 +35,7 @@ def test_a_comparison_during_a_barrier_says_nothing(
 def compared(
     macros: Macros, duck: Duck, verified: Any, make_state: Any, make_plan: Any
 ) -> Callable[..., dict[str, Any]]:
-    """What a comparison finds; upstream and MV have rows (k, shard, m)."""
+    """The result of a comparison. The upstream and the MV have rows (k, shard, m)."""
     query = "select id as k, shard, m from `up`"
     verified["state"] = make_state(committed=make_plan(epoch=2, query=query))
 
@@ -63,12 +63,17 @@ def compared(
 def test_a_barrier_has_begun_once_it_is_planned(
     compared: Any, epoch: int, plan_id: str | None, begun: bool
 ) -> None:
-    """Or committed: the epoch 2 was, when the comparison began."""
+    """The barrier may also be committed already.
+
+    Epoch 2 was committed when the comparison began.
+    """
     assert compared(epoch=epoch, plan_id=plan_id)["begun"] is begun
 
 
 def test_keys_differ_that_have_other_rows_or_as_many_more_or_less(compared: Any) -> None:
-    """Of those up to the position (1, 2). The order of a map's entries does not count."""
+    """Only keys up to the position (1, 2) are compared. The order of a map's entries does not
+    count.
+    """
     same = [(-1, 1, {"a": 1, "b": 2}), (1, 1, None)]
     upstream = [*same, (0, 1, {"a": 1}), (0, 2, None), (1, 2, None), (1, 3, None)]
     mv = [(-1, 1, {"b": 2, "a": 1}), (1, 1, None), (0, 1, {"a": 2}), (0, 2, None), (0, 2, None)]

@@ -22,7 +22,7 @@ NODE = {
 
 @pytest.fixture
 def observe(macros: Macros, stored: Callable[..., str], no_questions: None) -> Callable[..., Any]:
-    """Observe an MV whose state is this, without those of the tables that are named."""
+    """Observe an MV with this state, from which the tables that are named are missing."""
     properties = macros.call("mv_table_properties", ["k"], "b1")
     columns = {"k": "bigint", "shard": "int"}
     for name in ("mv", "mv__progress", "mv__barriers", "up"):
@@ -43,7 +43,7 @@ def observe(macros: Macros, stored: Callable[..., str], no_questions: None) -> C
 def test_a_barrier_in_the_middle_has_to_be_ended_first(
     observe: Callable[..., Any], refused: Any, state: Any
 ) -> None:
-    with refused("its barrier 3 has begun and is not committed. Run the model first (dbt run "):
+    with refused("its barrier 3 has begun but is not committed. Run the model first (dbt run "):
         observe(**state)
 
 
@@ -67,7 +67,7 @@ def test_what_does_not_exist_is_refused_by_its_name(
 
 
 def test_the_history_may_be_missing(observe: Callable[..., Any]) -> None:
-    """Nothing is promised there."""
+    """The history does not decide what an MV must contain."""
     verified = observe("mv__barriers")
 
     assert (verified["state"]["epoch"], verified["state"]["written"]) == (2, None)

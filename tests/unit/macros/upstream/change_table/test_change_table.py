@@ -1,4 +1,4 @@
-"""A change table of the user's own, followed instead of the upstream's own feed."""
+"""A change table of the user, which is followed instead of the upstream's own feed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def feed(up: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def get(macros: Macros, up: Any) -> Callable[..., Any]:
-    """The change table; `known` is what the catalog has of it."""
+    """The change table that is found. The catalog has `known`."""
 
     def get(known: Table | None) -> Any:
         if known:
@@ -74,7 +74,7 @@ def test_a_change_table_that_cannot_be_followed_is_refused(
         get(known)
 
 
-# -- what a plan records of it --------------------------------------------------------------------
+# -- what a plan records of a change table --------------------------------------------------------
 
 
 def test_a_change_of_what_is_followed_shows(macros: Macros, feed: Any) -> None:
@@ -98,13 +98,13 @@ REFUSAL = {"fact": "it has no feed any more", "change": "Give it one"}
 def gap(
     macros: Macros, feed: Any, make_plan: Callable[..., Any], make_source: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """The gap of a change table since its version 7."""
+    """The gap of a change table since version 7."""
     noted = make_source(role="feed", relation="raw.orders_changes", id="f1", version="7")
     committed = make_plan(sources=[make_source(), noted])
 
     def gap(found: str | None = None, readable: bool = True) -> Any:
         def answer(answer: Any) -> Callable[..., Any]:
-            # Both are asked about the change table, and not about the upstream beside it.
+            # Both questions must be about the change table, and not about the upstream.
             return lambda observed, source: (
                 answer if source == noted else pytest.fail("asked of another")
             )
@@ -134,7 +134,7 @@ def test_a_version_that_late_events_are_compared_with_has_to_be_readable(
     assert gap(readable=False) == "the version 7 of the change feed can no longer be read"
 
 
-# -- its events -------------------------------------------------------------------------------
+# -- the events of a change table -------------------------------------------------------------
 
 
 @pytest.fixture
@@ -155,12 +155,14 @@ def events(macros: Macros, feed: Any, keys: Any) -> str:
 
 @pytest.fixture
 def follow(duck: Duck, events: str) -> Callable[..., list[dict[str, Any]]]:
-    """The events of rows (file, pos, op, id) that were added, after those that were read before."""
+    """The events of the rows `added`, after the rows `before` were read. A row is (file, pos, op,
+    id).
+    """
     types = {"file": "int", "pos": "int", "op": "string", "id": "string", "shard": "int"}
 
     def follow(before: list[Any], added: list[Any]) -> list[dict[str, Any]]:
         duck.create("raw.orders_changes@7", types, [(*row, 0) for row in before])
-        # Of the change table's own feed each row is an insert.
+        # In the change table's own feed, each row is an insert.
         rows = [(*row, 0, True) for row in added]
         duck.create("added", {**types, "__bf_is_upsert": "boolean"}, rows)
         return duck.records(events)
@@ -180,15 +182,15 @@ def test_an_operation_upserts_unless_it_deletes_or_gives_a_row_as_it_was(
     assert event["__bf_is_upsert"] is is_upsert
 
 
-# (file, pos, id): read before, and added since.
+# (file, pos, id) of the rows that were read before, and of the rows that were added since.
 BEFORE = [(1, 1, "a"), (1, 2, "a"), (1, 3, "b"), (1, 4, "c")]
 ADDED = [
-    (1, 1, "a"),  # late, and read already
-    (1, 2, "a"),  # once more
-    (1, 3, "c"),  # late, after a later one of its key
-    (1, 3, "n"),  # late, but the first of its key
-    (1, 4, "b"),  # late, but the latest of its key
-    (1, 4, "c"),  # the very last one, once more
+    (1, 1, "a"),  # late, and already read
+    (1, 2, "a"),  # repeated
+    (1, 3, "c"),  # late, and older than the last event of its key
+    (1, 3, "n"),  # late, but the first event of its key
+    (1, 4, "b"),  # late, but the last event of its key
+    (1, 4, "c"),  # the last event of all, repeated
     (1, 5, "a"),
     (2, 1, "m"),
 ]
@@ -208,7 +210,7 @@ def test_a_late_event_counts_only_if_none_of_its_key_was_later(follow: Any) -> N
     ]
 
 
-# -- its columns ------------------------------------------------------------------------------
+# -- the columns of a change table ------------------------------------------------------------
 
 
 UPSTREAM = {"id": "bigint", "Shard": "int"}
@@ -216,7 +218,10 @@ UPSTREAM = {"id": "bigint", "Shard": "int"}
 
 @pytest.fixture
 def columns(macros: Macros, feed: Any) -> Callable[..., Any]:
-    """The columns of an upstream, for a change table with `types`; both as they are described."""
+    """The columns of an upstream whose change table has the columns `types`.
+
+    DESCRIBE returns both.
+    """
 
     def columns(upstream: dict[str, str] = UPSTREAM, plan: str = "", **types: str) -> Any:
         macros.results = [list(types.items()), list(upstream.items())]
@@ -239,10 +244,10 @@ def test_the_upstreams_columns_are_taken_by_its_names(
 @pytest.mark.parametrize(
     ("types", "fact"),
     [
-        ({"id": "bigint"}, "has no column Shard, and its upstream lake.up has it as int"),
+        ({"id": "bigint"}, "has no column Shard, but its upstream lake.up has it as int"),
         (
             {"id": "string", "shard": "int"},
-            "has id as string, and its upstream lake.up has it as bigint",
+            "has id as string, but its upstream lake.up has it as bigint",
         ),
     ],
 )
@@ -254,7 +259,7 @@ def test_a_change_table_without_a_column_of_the_upstream_is_refused(
 
 
 def plan_of(theirs: str, ours: str) -> str:
-    """What Spark makes of both tables: their columns, and what fills one of them up."""
+    """Spark's plan of both tables: their columns, and the expression that pads one of them."""
     text = "== Analyzed Logical Plan ==\n1: int\nUnion false, false\n"
     for begin, name, padding in ((":-", "orders_changes", theirs), ("+-", "up", ours)):
         side = ":" if begin == ":-" else " "
@@ -295,13 +300,13 @@ def test_a_char_is_filled_up_with_blanks_in_both_or_in_none(
     columns: Callable[..., Any], macros: Macros, refused: Any, type_: str,
     theirs: str, ours: str, told: tuple[str, str] | None,
 ) -> None:  # fmt: skip
-    """Both are described as a string."""
+    """DESCRIBE returns a string for both."""
     arguments = ({"id": "bigint", "code": type_}, plan_of(theirs, ours))
     if told is None:
         assert columns(*arguments, id="bigint", code=type_, **OWN) == ["id", "code"]
     else:
         with refused(
-            f"its change_feed raw.orders_changes has code as {told[0]}, and its upstream lake.up "
+            f"its change_feed raw.orders_changes has code as {told[0]}, but its upstream lake.up "
             f"has it as {told[1]}. Give the change table the columns of the upstream, with their "
             "names and types; a char(n) can also be made a string, in both"
         ):
@@ -324,7 +329,7 @@ def test_a_column_of_the_option_that_does_not_exist_is_refused_with_those_that_d
     types = {"id": "bigint", "shard": "int", **OWN}
     del types[name]
     with refused(
-        f"its change_feed raw.orders_changes has no column '{name}'. Name in operation and "
-        f"sequence columns that it has: {', '.join(types)}."
+        f"its change_feed raw.orders_changes has no column '{name}'. Set operation and "
+        f"sequence to columns of this table: {', '.join(types)}."
     ):
         columns(**types)

@@ -1,4 +1,4 @@
-"""What the upstream has now, or the change table that is read instead."""
+"""What the upstream has now, or what the change table has that is read instead."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.macros import Macros
 
 @pytest.fixture
 def observe(macros: Macros, backfill: Any, make_state: Callable[..., Any]) -> Callable[..., Any]:
-    """What is observed, and what was asked of which table: (table, since, log), or its check."""
+    """What is observed, and the questions that were asked: (table, since, log), or a check."""
     asked: list[Any] = []
 
     def read_upstream(upstream: Any, since: Any, log: Any = None) -> Any:
@@ -35,7 +35,7 @@ def observe(macros: Macros, backfill: Any, make_state: Callable[..., Any]) -> Ca
 def test_a_change_table_is_read_before_its_upstream(
     observe: Callable[..., Any], feed: Any, make_plan: Callable[..., Any], followed: Any
 ) -> None:
-    """So that the upstream holds every change whose event is read."""
+    """The upstream then has every change whose event is read."""
     of_upstream, of_feed = followed()
     observed, asked = observe(feed, make_plan(sources=followed()), log=["log"])
 
@@ -95,7 +95,7 @@ def test_another_change_table_than_before_is_a_gap(
 
 
 def test_a_change_table_that_is_not_followed_any_more_is_a_gap(gap: Callable[..., Any]) -> None:
-    """The upstream may have been ahead of its events."""
+    """The upstream may have been ahead of the events in the change table."""
     assert gap(None, "the feed") == "change_feed was changed"
 
 

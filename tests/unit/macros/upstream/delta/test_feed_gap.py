@@ -1,4 +1,4 @@
-"""Whether the change data feed and old versions can be trusted, read off the table's log."""
+"""The table's log shows if the change data feed and old versions can be trusted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FEED_ON = [{"id": "u1", "properties": {"delta.enableChangeDataFeed": "true"}}]
 
 
 def _entry(version: int, operation: str = "WRITE", parameters: Any = None) -> dict[str, Any]:
-    """The version that was committed at `version` o'clock."""
+    """The log entry of a version that was committed at `version` o'clock."""
     return {
         "version": version,
         "committed_at": f"2024-05-01 {version:02}:00:00",
@@ -31,7 +31,7 @@ def _entry(version: int, operation: str = "WRITE", parameters: Any = None) -> di
 
 
 def _table(*entries: dict[str, Any], **changes: Any) -> Table:
-    """A table with the versions 3 to 7, of which `entries` replace some."""
+    """A table with the versions 3 to 7. `entries` replace some of them."""
     log = {version: _entry(version) for version in range(3, 8)}
     log |= {entry["version"]: entry for entry in entries}
     newest_first = [log[version] for version in sorted(log, reverse=True)]
@@ -42,7 +42,7 @@ def _table(*entries: dict[str, Any], **changes: Any) -> Table:
 
 
 def _vacuum(version: int, retention: int | None, default: int = 168 * HOUR) -> dict[str, Any]:
-    """One that kept so much, and two hours more, by which clocks may have been set back."""
+    """A VACUUM that kept files for this time, plus two hours in case a clock was set back."""
     default += CLOCK_CHANGE
     parameters = {"retentionCheckEnabled": "false", "defaultRetentionMillis": str(default)}
     if retention is not None:
@@ -52,7 +52,7 @@ def _vacuum(version: int, retention: int | None, default: int = 168 * HOUR) -> d
 
 @pytest.fixture
 def gap(macros: Macros) -> Callable[..., str | None]:
-    """Why there is one; a table that is to be refused is refused."""
+    """The reason for a gap. If the answer has a refusal, it is raised."""
 
     def gap(table: Table, since: int = 4, id: str = "u1", kind: str = "delta") -> str | None:
         committed = {"version": str(since), "id": id, "kind": kind}
@@ -66,7 +66,7 @@ def gap(macros: Macros) -> Callable[..., str | None]:
 
 @pytest.fixture
 def readable(macros: Macros) -> Callable[..., bool]:
-    """Whether a version can be read; `now` is Spark's time, where it is not this machine's."""
+    """True if a version can be read. `now` is Spark's time, by default the time of this machine."""
 
     def readable(table: Table, version: Any, id: str = "u1", now: Any = None) -> bool:
         macros.results = [[{"now": now or datetime.now()}]]
@@ -144,7 +144,7 @@ def test_a_table_that_was_overwritten_whole_is_a_gap(
     parameters: dict[str, str],
     replaced: bool,
 ) -> None:
-    """The log need not say that it has other columns since."""
+    """The log need not show that the table has other columns since."""
     macros.results = [FEED_ON] * 2
     entry = _entry(6, operation, parameters)
 
@@ -156,7 +156,7 @@ def test_a_table_that_was_overwritten_whole_is_a_gap(
 def test_a_table_that_was_restored_is_a_gap(
     macros: Macros, gap: Callable[..., Any], up: Any
 ) -> None:
-    """Its columns may be other ones of the same names."""
+    """Columns with the same names may be other columns after the restore."""
     macros.results = [FEED_ON]
 
     assert gap(_table(_entry(6, "RESTORE"), relation=up)) == (
@@ -187,7 +187,7 @@ def test_columns_that_were_changed_are_a_gap(gap: Callable[..., Any], operation:
 def test_a_field_that_was_added_to_a_column_is_a_gap(
     gap: Callable[..., Any], name: str, is_gap: bool, as_text: bool
 ) -> None:
-    """The query may read the column as a whole, and its values have changed."""
+    """The query may read the column as a whole. The values of the column have changed."""
     comment = {"comment": "the name, e.g. Smith"}
     added = {"column": {"name": name, "type": "string", "nullable": True, "metadata": comment}}
     parameters: Any = {"columns": json.dumps([added], separators=(",", ":"))}
@@ -216,7 +216,7 @@ def test_a_feed_that_was_switched_is_a_gap(
 def test_a_feed_that_is_off_is_refused(
     macros: Macros, gap: Callable[..., Any], refused: Any, up: Any
 ) -> None:
-    """A re-anchor would only help for this one barrier."""
+    """A re-anchor would help for one barrier only."""
     macros.results = [[{"id": "u1", "properties": {"delta.enableChangeDataFeed": "false"}}]]
     properties = {"properties": '{"delta.enableChangeDataFeed":"false"}'}
 
@@ -248,7 +248,7 @@ def test_what_happened_right_after_the_committed_version_is_a_gap(
 
 
 def test_a_table_with_another_id_is_a_gap(gap: Callable[..., Any]) -> None:
-    """Also at the same version: it was dropped and created again."""
+    """The table was dropped and created again. This counts even if both have the same version."""
     for since in [4, 7]:
         assert gap(_table(), since, id="u0") == (
             "the upstream is another table than at the last barrier"
@@ -274,7 +274,7 @@ def test_nothing_new_is_no_gap(gap: Callable[..., Any]) -> None:
 
 
 def test_changes_whose_files_were_vacuumed_are_a_gap(gap: Callable[..., Any]) -> None:
-    """Version 5 was superseded at 6 o'clock; the VACUUM at 7 kept half an hour."""
+    """Version 5 was superseded at 6 o'clock. The VACUUM at 7 o'clock kept half an hour."""
     assert gap(_table(_vacuum(7, HOUR // 2))) == "the changes since version 4 were vacuumed"
 
 
@@ -290,7 +290,9 @@ def test_changes_whose_files_were_vacuumed_are_a_gap(gap: Callable[..., Any]) ->
 def test_change_files_go_before_the_files_of_their_version(
     gap: Callable[..., Any], operation: str, parameters: Any, lost: bool
 ) -> None:
-    """Committed at 5 o'clock, superseded at 6; the VACUUM at 7 kept an hour and a half."""
+    """Version 5 was committed at 5 o'clock and superseded at 6. The VACUUM at 7 kept one and a half
+    hours.
+    """
     table = _table(_entry(5, operation, parameters), _vacuum(7, 3 * HOUR // 2))
 
     assert gap(table) == ("the changes since version 4 were vacuumed" if lost else None)
@@ -308,7 +310,9 @@ def test_a_vacuum_takes_no_changes_that_come_after_it(gap: Callable[..., Any]) -
 def test_a_clock_that_was_set_back_hides_no_vacuum(
     gap: Callable[..., Any], retention: int, lost: bool
 ) -> None:
-    """The VACUUM at 7 kept three hours, and more of them lie between it and 5 o'clock."""
+    """The VACUUM at 7 o'clock kept three hours. If a clock was set back, more than three hours may
+    lie between 5 o'clock and the VACUUM.
+    """
     table = _table(_entry(5, "UPDATE"), _vacuum(7, retention * HOUR - CLOCK_CHANGE))
 
     assert gap(table) == ("the changes since version 4 were vacuumed" if lost else None)
@@ -350,7 +354,7 @@ def test_how_far_a_version_is_behind_is_read_off_the_log(
 def test_a_table_that_was_replaced_in_place_does_not_continue(
     macros: Macros, operation: str
 ) -> None:
-    """Beside a change table nothing else shows that the rows are others."""
+    """If the MV reads a change table, nothing else shows that the upstream has other rows."""
     committed = {"version": "5", "id": "u1"}
     upstream = _table(_entry(6, operation))
 
@@ -377,9 +381,9 @@ def test_a_version_of_another_table_cannot_be_read(readable: Callable[..., bool]
 @pytest.mark.parametrize(
     ("retention", "oldest"),
     [
-        (0, 7),  # up to 7: version 6 was superseded by the VACUUM itself
-        (HOUR // 2, 6),  # up to half past 6
-        (HOUR, 6),  # up to 6: version 5 was superseded at 6
+        (0, 7),  # retention ends at 7: the VACUUM itself superseded version 6
+        (HOUR // 2, 6),  # retention ends at half past 6
+        (HOUR, 6),  # retention ends at 6: version 5 was superseded at 6
         (HOUR + 1, 5),
         (3 * HOUR + 1, 3),
     ],
@@ -424,7 +428,7 @@ def test_the_time_of_a_version_may_have_fractions(readable: Callable[..., bool])
 
 
 def _aged(retention: str | None, *days: float) -> Table:
-    """A table whose versions 3, 4, … were committed so many days ago."""
+    """A table whose versions 3, 4, … were committed these numbers of days ago."""
     properties = {"delta.deletedFileRetentionDuration": retention} if retention else {"other": "1"}
     table = _table(properties=properties)
     table["log"] = table["log"][-len(days) :]
@@ -437,7 +441,7 @@ def _aged(retention: str | None, *days: float) -> Table:
 @pytest.mark.parametrize(
     ("retention", "oldest"),
     [
-        (None, 5),  # a week
+        (None, 5),  # the default is a week
         ("interval 1 week", 5),
         ("interval 2 weeks", 4),
         ("interval 40 days", 3),
@@ -450,7 +454,7 @@ def _aged(retention: str | None, *days: float) -> Table:
 def test_delta_reads_no_version_past_its_retention(
     readable: Callable[..., bool], retention: str | None, oldest: int
 ) -> None:
-    """Also where nothing was vacuumed; the current version is always read."""
+    """This holds even if nothing was vacuumed. The current version can always be read."""
     table = _aged(retention, 20, 7.5, 6.5, 1.5, 1.2)
 
     assert [v for v in range(3, 8) if readable(table, v)] == list(range(oldest, 8))
@@ -484,14 +488,14 @@ def test_the_retention_is_asked_for_only_where_a_version_is_older_than_a_day(
         (-9, True),
         (0, True),
         (2, True),
-        (3, False),  # 1.8 hours are left, by which clocks may have been set back
+        (3, False),  # 1.8 hours remain, less than a clock may be set back
         (9, False),
     ],
 )
 def test_sparks_clock_counts_where_it_matters(
     readable: Callable[..., bool], ahead: int, is_readable: bool
 ) -> None:
-    """Over a Thrift server the times are text in the session's zone, not in the client's."""
+    """A Thrift server returns times as text in the session's zone, not in the client's zone."""
     table = _aged("interval 1 week", 6.8, 0.1)
     now = datetime.now() + timedelta(hours=ahead)
 

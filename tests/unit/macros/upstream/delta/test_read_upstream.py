@@ -1,4 +1,4 @@
-"""The current version of a Delta table, and its log since the committed one."""
+"""The current version of a Delta table, and the log since the committed version."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _since(version: int, **changes: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def read(macros: Macros, up: Any) -> Callable[..., dict[str, Any]]:
-    """Reads a table with the versions 0 to `newest`, of which DESCRIBE HISTORY gives the newest."""
+    """Read a table with the versions 0 to `newest`. DESCRIBE HISTORY returns the newest of them."""
 
     def read(
         newest: int, since: Any = None, properties: Any = None, first: int = 0
@@ -83,7 +83,7 @@ def test_the_id_is_asked_for_at_the_first_barrier(macros: Macros, read: Any) -> 
 def test_the_id_is_known_while_the_log_has_the_committed_version_with_its_time(
     macros: Macros, read: Callable[..., Any]
 ) -> None:
-    """One statement less in every barrier."""
+    """This saves one statement in every barrier."""
     observed = read(5, _since(3))
 
     assert (observed["id"], observed["complete"]) == ("u1", True)
@@ -121,7 +121,7 @@ def test_a_table_that_went_back_does_not_reach_back(macros: Macros, read: Any) -
 def test_a_committed_epoch_without_a_version_reaches_back_to_nothing(
     read: Callable[..., Any],
 ) -> None:
-    """After a reset, say."""
+    """For example, after a reset."""
     observed = read(5, {"role": "upstream", "relation": "lake.up", "kind": "delta"})
 
     assert (observed["id"], observed["complete"]) == ("u2", False)
@@ -146,8 +146,8 @@ def test_a_table_without_a_change_data_feed_is_refused_with_the_statement_to_run
     with refused(
         "lake.up has no change data feed, so changes could not be followed from its version 3 on. "
         "Run: ALTER TABLE lake.up SET TBLPROPERTIES "
-        "('delta.enableChangeDataFeed' = 'true'); it counts from the version 4 that this statement "
-        "makes."
+        "('delta.enableChangeDataFeed' = 'true'); changes are recorded from version 4 on, which "
+        "this statement creates."
     ):
         macros.call("delta_check_feed", read(3, properties=properties))
 

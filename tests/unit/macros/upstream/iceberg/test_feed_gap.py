@@ -1,4 +1,4 @@
-"""If the changes of an Iceberg table, and its old snapshots, are known."""
+"""Whether the changes and the old snapshots of an Iceberg table are known."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from support.macros import Macros
 
 
 def _table(version: int = 15, id: str = "iceberg/3", **delete_files: int) -> dict[str, Any]:
-    """The ancestors are 11 to 15; 10 has expired, and 99 is a snapshot of another branch."""
+    """The ancestors are snapshots 11 to 15. Snapshot 10 has expired, and 99 belongs to another
+    branch.
+    """
     log = [
         {"version": v, "operation": "overwrite", "delete_files": delete_files.get(f"v{v}", 0)}
         for v in range(version, 10, -1)
@@ -48,7 +50,7 @@ def test_a_snapshot_that_is_gone_is_a_gap(gap: Callable[..., Any]) -> None:
 
 
 def test_a_snapshot_that_is_no_ancestor_is_a_gap(gap: Callable[..., Any]) -> None:
-    """Row lineage would show nothing."""
+    """Row lineage would not show the difference."""
     for table, since in [(_table(), 99), (_table(version=13), 14)]:
         assert gap(table, since=since) == (
             f"the upstream was rolled back or replaced since its snapshot {since}"
@@ -56,12 +58,12 @@ def test_a_snapshot_that_is_no_ancestor_is_a_gap(gap: Callable[..., Any]) -> Non
 
 
 def test_an_upgrade_of_the_format_is_a_gap(gap: Callable[..., Any]) -> None:
-    """The rows before it have no row ids."""
+    """Rows from before the upgrade have no row ids."""
     assert gap(_table(), id="iceberg/2") == "the upstream was upgraded to format 3"
 
 
 def test_another_schema_is_a_gap(gap: Callable[..., Any]) -> None:
-    """A column that was dropped and added again is null, in rows that nobody wrote since."""
+    """A column that was dropped and added again is null, even in rows not written since."""
     assert gap(_table(id="iceberg/3/2"), id="iceberg/3/1") == (
         "columns of the upstream were changed since its snapshot 12"
     )
@@ -77,10 +79,10 @@ def _explained(schema: str) -> str:
     ("format", "altered", "plan", "is_gap"),
     [
         (2, False, None, False),
-        (2, True, _explained("1"), False),  # a tag, or a property
+        (2, True, _explained("1"), False),  # only a tag or a property was changed
         (2, True, _explained("2"), True),
         (2, True, _explained("12"), True),
-        (2, True, "== Physical Plan ==\nOtherScan lake.up[id#1]", True),  # nothing shows it
+        (2, True, "== Physical Plan ==\nOtherScan lake.up[id#1]", True),  # not shown
         (3, True, None, False),
     ],
 )
@@ -93,7 +95,7 @@ def test_a_table_that_was_altered_after_its_snapshot_is_a_gap_of_the_changelog(
     plan: Any,
     is_gap: bool,
 ) -> None:
-    """The changelog has the columns of today."""
+    """The changelog has the current columns."""
     id = f"iceberg/{format}/1"
     table = {**_table(id=id), "relation": up, "altered": altered}
     committed = {"version": "12", "id": id, "kind": "iceberg"}
@@ -117,7 +119,10 @@ def test_a_table_that_was_altered_after_the_committed_snapshot_has_no_changes_to
 
 
 def test_snapshots_that_expired_in_between_are_a_gap(gap: Callable[..., Any]) -> None:
-    """The committed one is held by a tag, and nothing shows if the current one descends."""
+    """A tag holds the committed snapshot.
+
+    Nothing shows that the current snapshot descends from it.
+    """
     table = _table()
     table["log"] = [{**table["log"][0], "parent": 14}]
 
@@ -211,8 +216,8 @@ def test_how_far_a_snapshot_is_behind_is_read_off_its_descendants(
         ("11", "iceberg/3", True),
         (99, "iceberg/3", True),  # of another branch, or rolled back
         ("10", "iceberg/3", False),
-        ("0", "iceberg/3", True),  # no rows are always read
-        ("12", "iceberg/2", True),  # the format was upgraded since
+        ("0", "iceberg/3", True),  # a table without a snapshot can always be read
+        ("12", "iceberg/2", True),  # the format was upgraded later
         ("12", "d1", False),  # a version of a Delta table
         ("0", "d1", False),
     ],

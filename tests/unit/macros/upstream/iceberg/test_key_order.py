@@ -1,4 +1,4 @@
-"""Keys that Iceberg orders otherwise than Spark."""
+"""Keys that Iceberg orders in another way than Spark."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TAKEN = (
 
 @pytest.fixture
 def check(macros: Macros, up: Any) -> Callable[..., list[str]]:
-    """Checks the order of a key, where Iceberg takes what `filters` say; returns the statements."""
+    """Check the order of a key, if Iceberg accepts the filters `filters`. Return the statements."""
 
     def check(*keys: dict[str, str], kind: str = "iceberg", filters: str = "", **more: Any) -> Any:
         backfill = {"upstream": {"kind": kind, "relation": up}, "feed": None, **more}

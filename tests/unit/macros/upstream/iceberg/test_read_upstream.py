@@ -12,7 +12,7 @@ from support.macros import Macros
 
 
 def _snapshot(version: int, parent: int | None, delete_files: int = 0) -> dict[str, Any]:
-    """As the log gives it: what is null is absent."""
+    """A snapshot as the log returns it: null values are absent."""
     snapshot = {
         "version": version,
         "committed_at": f"2024-05-01 10:{version}:00",
@@ -30,7 +30,7 @@ def _commit(version: int, schema: int, at: str = "10:14:00") -> dict[str, Any]:
     return {"version": version, "schema": schema, "committed_at": f"2024-05-01 {at}"}
 
 
-# 11 has expired; 13 was rolled back; 15 is of another branch.
+# Snapshot 11 has expired, 13 was rolled back, and 15 belongs to another branch.
 LOG = [
     _snapshot(15, 14),
     _snapshot(12, 11),
@@ -80,7 +80,7 @@ def test_the_time_of_a_version_is_known_while_it_is_an_ancestor(
 
 
 def test_a_log_is_the_same_in_a_session_that_writes_nulls_out(read: Callable[..., Any]) -> None:
-    """As with `spark.sql.jsonGenerator.ignoreNullFields` off."""
+    """`spark.sql.jsonGenerator.ignoreNullFields` is off in such a session."""
     names = {name for entry in LOG for name in entry} | {"schema"}
     nulls = dict.fromkeys(names)
 
@@ -90,7 +90,9 @@ def test_a_log_is_the_same_in_a_session_that_writes_nulls_out(read: Callable[...
 def test_a_branch_whose_snapshot_is_not_in_the_log_is_no_empty_table(
     read: Callable[..., Any], refused: Any
 ) -> None:
-    """It expired between the two, and would be read as if the table had no rows."""
+    """The snapshot expired between the two reads. Without the refusal, the table would be read as
+    if it had no rows.
+    """
     with refused("the snapshot 14 of lake.up expired while its log was read. Nothing is lost"):
         read(log=[_ref(14), _snapshot(12, None)])
 
@@ -120,7 +122,9 @@ def test_the_log_is_read_where_the_state_came_without_it(macros: Macros, up: Any
 
 
 def test_the_snapshots_are_read_after_the_main_branch(render: Callable[..., str], up: Any) -> None:
-    """Spark loads them one by one: another order could miss the snapshot that is the branch's."""
+    """Spark loads the metadata tables one after the other. In another order, the branch's snapshot
+    could be missing.
+    """
     sql = render("iceberg_log_sql", {"relation": up})
 
     assert sql.index("lake.up.refs") < sql.index("lake.up.snapshots")
@@ -135,7 +139,9 @@ def test_a_table_that_was_altered_after_its_snapshot_is_told(read: Callable[...,
 
 
 def test_our_tags_are_told_with_what_they_hold(read: Callable[..., Any]) -> None:
-    """Also of snapshots that are not the main branch's any more, and two of one snapshot."""
+    """This includes tags of snapshots that are no longer on the main branch, and two tags of one
+    snapshot.
+    """
     holds = {"dbt_backfill_b1": 13, "dbt_backfill_b2": 14, "dbt_backfill_b3": 14}
     log = [*LOG, *(_ref(version, name) for name, version in holds.items())]
 
@@ -151,7 +157,7 @@ def test_our_tags_are_told_with_what_they_hold(read: Callable[..., Any]) -> None
         _since(12),
         _since(13),  # rolled back
         _since(14),
-        _since(14, "iceberg/2"),  # nothing happened since
+        _since(14, "iceberg/2"),  # no commit since
     ],
 )
 def test_the_format_is_known_where_it_cannot_have_changed(
@@ -168,8 +174,8 @@ def test_the_format_is_known_where_it_cannot_have_changed(
     [
         None,
         {"role": "upstream", "relation": "lake.up", "kind": "iceberg"},
-        _since(12, "iceberg/2"),  # it may have been upgraded
-        _since(11),  # expired, or of another table of that name
+        _since(12, "iceberg/2"),  # the table may have been upgraded
+        _since(11),  # expired, or a snapshot of another table with that name
         _since(14, "d1", "delta"),
     ],
     ids=["first", "reset", "format 2", "gone", "delta"],
@@ -187,7 +193,9 @@ def test_the_format_is_asked_for_where_it_may_have_changed(
 def test_the_schema_of_the_current_snapshot_is_part_of_the_id(
     read: Callable[..., Any], since: Any
 ) -> None:
-    """The newest, if columns were changed after the snapshot; other snapshots do not count."""
+    """If columns were changed after the snapshot, the newest schema counts. Other snapshots do not
+    count.
+    """
     commits = [_commit(14, 1, "10:14:00.2"), _commit(14, 0), _commit(12, 2, "10:15:00")]
     log = [_snapshot(12, None), _ref(14), _snapshot(14, 12), *commits]
 
@@ -268,7 +276,7 @@ def test_a_table_of_format_2_that_still_has_delete_files_is_refused(
 
 
 def test_a_table_of_format_2_with_a_map_is_refused(macros: Macros, up: Any, refused: Any) -> None:
-    """Its changelog has to order whole rows."""
+    """The changelog would have to order whole rows."""
     upstream = {"relation": up, "id": "iceberg/2", "properties": {}, "log": [], "is_new": True}
     macros.results = [[["id", "int"], ["tags", "array<map<string,int>>"]]]
     with refused(

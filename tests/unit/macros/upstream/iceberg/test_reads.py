@@ -37,7 +37,9 @@ def test_row_lineage_does_not_tell_of_a_key_that_came_and_went(
 def test_what_is_told_since_a_table_without_a_snapshot_is_what_is_there_now(
     macros: Macros, up: Any
 ) -> None:
-    """In format 2 too: a key that came with the version 12 and went with 13 is not in the feed."""
+    """This also holds in format 2: a key that version 12 added and version 13 deleted is not in the
+    feed.
+    """
     log = [{"version": 13, "operation": "delete"}, {"version": 12, "operation": "append"}]
     observed = {"relation": up, "id": "iceberg/2", "version": 13, "log": log}
     empty, source = {"version": "0"}, {"version": "12"}
@@ -52,13 +54,13 @@ def test_what_is_told_since_a_table_without_a_snapshot_is_what_is_there_now(
         (["append", "replace"], True, False),
         (["append", "overwrite"], True, True),
         (["delete", "append"], True, True),
-        (["append", "append"], False, True),  # another run, which had seen 13, planned the barrier
+        (["append", "append"], False, True),  # planned by another run, which knew 13
     ],
 )
 def test_older_rows_are_only_read_where_some_may_have_been_deleted(
     macros: Macros, up: Any, keys: Any, operations: list[str], known: bool, reads_before: bool
 ) -> None:
-    """What the snapshot 11 did itself, an overwrite, does not count."""
+    """The overwrite by snapshot 11 itself does not count."""
     done = zip((11, 12, 13) if known else (11, 12), ["overwrite", *operations], strict=False)
     log = [{"version": version, "operation": what} for version, what in done][::-1]
     observed = {"relation": up, "id": "iceberg/3", "log": log}
@@ -82,7 +84,7 @@ def test_a_change_table_is_not_followed_to_a_snapshot_that_the_log_does_not_know
         ("int", True),
         ("decimal(38,9)", True),
         ("timestamp_ntz", True),
-        ("string", False),  # it may be Iceberg's uuid
+        ("string", False),  # the column may be Iceberg's uuid
         ("binary", False),
         ("boolean", False),
     ],

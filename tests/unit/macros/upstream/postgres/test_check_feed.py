@@ -1,4 +1,4 @@
-"""What a change table of a table of PostgreSQL has to have in it."""
+"""What a change table for a PostgreSQL table must contain."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SOURCE = {
 
 @pytest.fixture
 def check(macros: Macros) -> Callable[..., Any]:
-    """Checks a change table with these columns against an upstream."""
+    """Check a change table with these columns against an upstream."""
 
     def check(
         feed: dict[str, Any],
@@ -79,7 +79,7 @@ def test_a_landed_table_has_its_own_columns_and_those_of_the_upstream(check: Any
     has = LANDED | {"ID": "bigint", "name": "string", "code": "string"}
 
     assert check(feed, has, upstream)["format"] == "landed"
-    # Those that the query does not read may be missing, or be others.
+    # Columns that the query does not read may be missing or have other types.
     assert "conversions" not in check(feed, has | {"other": "binary"}, {"id": "bigint"})
 
 
@@ -88,12 +88,12 @@ def test_a_landed_table_has_its_own_columns_and_those_of_the_upstream(check: Any
     [
         (
             {"_lsn": "string"},
-            "has _lsn as string, and its format landed needs it as bigint. Give it that column",
+            "has _lsn as string, but its format landed needs it as bigint. Add that column",
         ),
-        ({"_seq": None}, "has no _seq, and its format landed needs it as bigint. "),
-        ({"_unchanged": "array<int>"}, "has _unchanged as array<int>, and its format landed needs"),
-        ({"id": None}, "has no column id, and its upstream public.orders has it as bigint. "),
-        ({"id": "int"}, "has id as int, and its upstream public.orders has it as bigint. "),
+        ({"_seq": None}, "has no _seq, but its format landed needs it as bigint. "),
+        ({"_unchanged": "array<int>"}, "has _unchanged as array<int>, but its format landed needs"),
+        ({"id": None}, "has no column id, but its upstream public.orders has it as bigint. "),
+        ({"id": "int"}, "has id as int, but its upstream public.orders has it as bigint. "),
     ],
 )
 def test_what_a_landed_table_lacks_is_refused(
@@ -110,11 +110,11 @@ def test_what_a_landed_table_lacks_is_refused(
     [
         ({}, None),
         ({"place": "int", "op": "boolean", "step": "timestamp"}, None),
-        ({"place": "string"}, "has Place as string, and its format declared needs it as bigint or"),
-        ({"place": "decimal(20,0)"}, "has Place as decimal(20,0), and its format declared needs"),
-        ({"op": None}, "has no op, and its format declared needs it. "),
-        ({"step": None}, "has no step, and its format declared needs it. "),
-        ({"tx": "string"}, "has tx as string, and its format declared needs it as bigint or int"),
+        ({"place": "string"}, "has Place as string, but its format declared needs it as bigint or"),
+        ({"place": "decimal(20,0)"}, "has Place as decimal(20,0), but its format declared needs"),
+        ({"op": None}, "has no op, but its format declared needs it. "),
+        ({"step": None}, "has no step, but its format declared needs it. "),
+        ({"tx": "string"}, "has tx as string, but its format declared needs it as bigint or int"),
     ],
 )
 def test_the_position_of_a_declared_table_is_a_number(
@@ -179,30 +179,30 @@ def test_what_debezium_tells_in_one_way_only_is_converted(
 def test_what_may_be_taken_in_two_ways_is_refused(
     check: Any, refused: Any, type: str, told: str
 ) -> None:
-    """Micros or millis, in which encoding, rounded or not."""
+    """The value may mean micros or millis, have one of several encodings, or be rounded."""
     upstream = f"its upstream public.orders has it as {type}. "
     with refused(f"its change_feed lake.changes has id as {told}, and {upstream}"):
         check(DEBEZIUM, EVENTS, {"id": type}, {"id": told})
 
 
 def test_a_column_that_the_events_do_not_tell_is_refused(check: Any, refused: Any) -> None:
-    with refused("its change_feed lake.changes has no column b, and its upstream public.orders"):
+    with refused("its change_feed lake.changes has no column b, but its upstream public.orders"):
         check(DEBEZIUM, EVENTS, {"a": "int", "b": "int"}, {"a": "int"})
-    with refused("its change_feed lake.changes has no column b, and its upstream public.orders"):
+    with refused("its change_feed lake.changes has no column b, but its upstream public.orders"):
         check(DEBEZIUM, EVENTS, {"b": "int"}, {"a": "int", "b": "int"}, {"a": "int"})
-    with refused("its change_feed lake.changes has b as bigint, and its upstream public.orders"):
+    with refused("its change_feed lake.changes has b as bigint, but its upstream public.orders"):
         check(DEBEZIUM, EVENTS, {"b": "date"}, {"b": "date"}, {"b": "bigint"})
-    with refused("its change_feed lake.changes has b as bigint, and its upstream public.orders"):
+    with refused("its change_feed lake.changes has b as bigint, but its upstream public.orders"):
         check(DEBEZIUM, EVENTS, {"b": "date"}, {"b": "bigint"}, {"b": "date"})
 
 
 @pytest.mark.parametrize(
     ("has", "source", "fact"),
     [
-        ({"after": "string"}, {}, "has after as string, and its format debezium needs it as str"),
-        ({"source": None}, {}, "has no source, and its format debezium needs it as struct. "),
-        ({}, {"sequence": None}, "has no sequence, and its format debezium needs it as string. "),
-        ({}, {"lsn": "string"}, "has lsn as string, and its format debezium needs it as bigint. "),
+        ({"after": "string"}, {}, "has after as string, but its format debezium needs it as str"),
+        ({"source": None}, {}, "has no source, but its format debezium needs it as struct. "),
+        ({}, {"sequence": None}, "has no sequence, but its format debezium needs it as string. "),
+        ({}, {"lsn": "string"}, "has lsn as string, but its format debezium needs it as bigint. "),
     ],
 )
 def test_events_without_their_order_are_refused(
@@ -218,5 +218,5 @@ def test_events_without_their_order_are_refused(
 def test_a_change_table_of_own_columns_needs_a_position(macros: Macros, refused: Any) -> None:
     upstream = {"relation": SparkRelation.create(schema="pg.public", identifier="orders")}
 
-    with refused("its change_feed names no position, and without one it is not known up to"):
+    with refused("its change_feed sets no position, so it is not known up to where the"):
         macros.call("postgres_needed_feed", upstream, {**DECLARED, "position": None}, "select 1")

@@ -1,4 +1,4 @@
-"""Of a table of PostgreSQL everything is refused that could not be read, or followed, exactly."""
+"""A PostgreSQL table is refused if something of it could not be read or followed exactly."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def index(*columns: str, primary: bool = True, deferrable: bool = False) -> dict
 
 
 def facts_of(*columns: dict[str, Any], **facts: Any) -> dict[str, Any]:
-    """What `get_postgres_facts_query` gives of a table that can be followed."""
+    """The result of `get_postgres_facts_query` for a table that can be followed."""
     return {
         "version": 150020,
         "in_recovery": False,
@@ -106,8 +106,8 @@ def test_what_the_wal_does_not_tell_all_of_is_refused(
 @pytest.mark.parametrize(
     ("facts", "key", "fact"),
     [
-        ({"keys": []}, "id", "its unique_key id is no primary key of its upstream"),
-        ({}, "id line", "its unique_key id, line is no primary key of its upstream"),
+        ({"keys": []}, "id", "its unique_key id is neither the primary key of its upstream"),
+        ({}, "id line", "its unique_key id, line is neither the primary key of its"),
         ({"keys": [index("id", deferrable=True)]}, "id", "the constraint on the key id of"),
         ({"identity": "n", "identity_columns": None}, "id", "the REPLICA IDENTITY of its upstream"),
         ({"identity": "i", "identity_columns": ["code"]}, "id", "the REPLICA IDENTITY of its"),
@@ -134,7 +134,7 @@ def test_a_unique_index_is_a_key_where_events_tell_its_columns(macros: Macros) -
 def test_debezium_tells_what_becomes_of_the_primary_key(
     macros: Macros, refused: Refused, keys: list[str]
 ) -> None:
-    """Of a table without one it takes a unique index."""
+    """If a table has no primary key, Debezium uses a unique index."""
     indexes = [index(key, primary=key == "id") for key in keys]
     told = {"identity": "f", "identity_columns": ["id", "code"], "format": "debezium"}
     facts = facts_of(column("code", "int4", not_null=True), keys=indexes, **told)
@@ -149,12 +149,14 @@ def test_debezium_tells_what_becomes_of_the_primary_key(
 def test_debezium_takes_one_unique_index_of_several_for_the_key(
     macros: Macros, refused: Refused
 ) -> None:
-    """Which one, and also one with nulls, or of some rows only, is not known to us."""
+    """We do not know which index Debezium uses. It may be an index with nulls, or an index of some
+    rows only.
+    """
     told = {"identity": "f", "identity_columns": ["id"], "unique_indexes": 2}
     without = facts_of(keys=[index("id", primary=False)], **told)
     check(macros, without)
     check(macros, facts_of(**told, format="debezium"))
-    with refused("its upstream has no primary key and 2 unique indexes, and Debezium reports only"):
+    with refused("its upstream has no primary key and 2 unique indexes, and Debezium reports an"):
         check(macros, without | {"format": "debezium"})
 
 
@@ -303,7 +305,7 @@ def test_a_feed_need_not_tell_what_no_query_may_read(macros: Macros) -> None:
 def test_bounds_that_are_sent_in_the_zone_of_the_session_are_refused(
     macros: Macros, refused: Refused, type: str, zone: str, settings: Any, refuses: bool
 ) -> None:
-    """The settings, None here, are asked for only where they matter."""
+    """The settings are only read if they matter. None: they must not be read."""
     if settings is not None:
         macros.results = [list(settings.items())]
     keys = [{"upstream": "at", "type": type}]

@@ -1,4 +1,4 @@
-"""The events of a feed in one shape: what the SQL says of each format."""
+"""The events of a feed in one shape: the SQL for each format."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FEED = {
 def test_columns_that_the_query_reads_are_asked_whether_the_events_tell_them(
     macros: Macros, format: str, query: str | None, asked: list[str]
 ) -> None:
-    """Debezium says so in the column itself, and nowhere else."""
+    """Debezium only marks a missing value in the column itself."""
     columns = dict.fromkeys(("id", "note", "body"), "string")
     macros.tables["lake.changes"] = Table(columns=columns)
     upstream = {"relation": FEED["relation"], "feed": {"format": format, "query": query}}

@@ -1,4 +1,4 @@
-"""What a table of PostgreSQL is, compared with what it was at the last barrier."""
+"""What a PostgreSQL table is now, compared with what it was at the last barrier."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.macros import Macros, Table
 
 @pytest.fixture
 def read(macros: Macros) -> Any:
-    """Reads and checks the upstream, which is now the table 7, and has landed up to 90."""
+    """Read and check the upstream, which is table 7 now. Its feed has landed up to 90."""
 
     def read(feed: dict[str, Any], since: dict[str, Any] | None, **told: Any) -> dict[str, Any]:
         place = {"landed": 90, "floor": 1, "renewed": None, "breaks": None, **told}

@@ -1,4 +1,4 @@
-"""What a range of a live table is: the rows that were read, and the events laid over them."""
+"""A range of a live table: the rows that were read, with the events applied to them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ DECLARED = {"format": "declared"}
 
 @pytest.fixture
 def sees(macros: Macros, duck: Duck) -> Callable[..., bool]:
-    """Whether who reads after a snapshot sees a transaction, by its event: the 32
-    bits of its id, and a position, here one that had landed before."""
+    """True if a reader with this snapshot sees the transaction of an event.
+
+    The event has 32 bits of the transaction's id, and a position. By default the event had landed
+    before the rows were read.
+    """
 
     def sees(snapshot: str, xid: int, position: int = SINCE, renewed: int | None = None) -> bool:
         noted = {"snapshot": snapshot, "since": SINCE, "renewed": renewed}
@@ -36,7 +39,8 @@ def sees(macros: Macros, duck: Duck) -> Callable[..., bool]:
     [
         ("100:100::100", [1, 99], [], [100, 101, 2000]),
         ("100:110:100,105:110", [99, 101, 104, 109], [100, 105], [110, 2000]),
-        # Of an id after the last one that has ended nothing says whether it was given.
+        # Ids 100 to 102 come after the last transaction that has ended. Nothing says if they are in
+        # use.
         ("100:100::103", [99], [100, 102], [103, 2000]),
         ("100:100::98", [97, 99], [], [100]),
         (
@@ -50,8 +54,11 @@ def sees(macros: Macros, duck: Duck) -> Callable[..., bool]:
 def test_a_reader_sees_what_was_committed_before(
     sees: Callable[..., bool], snapshot: str, seen: list[int], unseen: list[int], later: list[int]
 ) -> None:
-    """What had landed by then is of an open transaction, held back by a standby, or it is seen:
-    the same ids of 2^32 transactions ago are."""
+    """An event that had landed before the rows were read is unseen only if its transaction was
+    open, for example because it waits for a standby.
+
+    Otherwise the event has the same id from 2^32 transactions ago, and is seen.
+    """
     told = {xid: (sees(snapshot, xid), sees(snapshot, xid, SINCE + 1)) for xid in seen}
     assert told == dict.fromkeys(seen, (True, True))
     told = {xid: (sees(snapshot, xid), sees(snapshot, xid, SINCE + 1)) for xid in unseen}
@@ -75,7 +82,9 @@ def test_ids_that_begin_anew_are_compared_as_ahead_or_behind(sees: Callable[...,
 
 
 def test_an_id_with_its_epoch_is_of_one_transaction(macros: Macros, duck: Duck) -> None:
-    """Not of the one of 2^32 transactions ago, whose events were kept."""
+    """The id is not confused with the one of 2^32 transactions ago, whose events are still in the
+    feed.
+    """
     snapshot = f"{TURN + 5}:{TURN + 9}:{TURN + 5}:{TURN + 11}"
     noted = {"snapshot": snapshot, "since": SINCE, "renewed": None}
     predicate = macros.call("unseen_predicate", {"format": "landed"}, noted)
@@ -100,7 +109,7 @@ def test_ids_of_another_history_do_not_count(sees: Callable[..., bool]) -> None:
 def test_an_event_of_debezium_has_its_own_place_in_the_wal(
     macros: Macros, duck: Duck, place: int, seen: bool
 ) -> None:
-    """Its position is that of the commit before, and none is known after a snapshot."""
+    """`__bf_position` is the position of the previous commit, and is unknown after a snapshot."""
     noted = {"snapshot": "5:5::5", "since": 7, "renewed": None}
     unseen = macros.call("unseen_predicate", {"format": "debezium"}, noted)
     event = {"__bf_xid": 6, "__bf_position": None, "__bf_sequence": place}
@@ -115,8 +124,10 @@ def test_an_event_of_debezium_has_its_own_place_in_the_wal(
 def test_an_event_that_does_not_tell_its_transaction_is_looked_at(
     macros: Macros, snapshot: str, whole: bool
 ) -> None:
-    """Where nothing was running, all that had landed is seen; else the feed is looked at from where
-    the table was last emptied, or its feed has a gap."""
+    """If no transaction was running, all events that had landed are seen.
+
+    Otherwise the whole feed is searched, from the last TRUNCATE or gap on.
+    """
     feed = {
         "relation": macros.relation,
         **{"format": "declared", "operation": "op", "sequence": ["file", "row"]},

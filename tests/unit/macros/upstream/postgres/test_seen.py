@@ -1,4 +1,4 @@
-"""What a landing records of a table, what a plan does, and what is no longer as it was."""
+"""What a landing and a plan record of a table, and how a change of the table is found."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def gap(macros: Macros, **observed: Any) -> Any:
         ({"floor": 101}, "events since the position 100 were removed"),
         ({"breaks": [110]}, "the upstream was emptied"),
         ({"untold": ["m"]}, "events of the upstream do not contain large values"),
-        ({"untold": ["m"], "type": "float8"}, "an event of the upstream has null where"),
+        ({"untold": ["m"], "type": "float8"}, "an event of the upstream has a null in"),
     ],
 )
 def test_a_gap_is_told_by_its_reason(macros: Macros, observed: Any, reason: str | None) -> None:
