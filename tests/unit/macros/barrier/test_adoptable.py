@@ -109,7 +109,7 @@ def test_what_spark_does_not_merge_into_is_refused_with_its_reason(
 @pytest.mark.parametrize(
     ("found", "told"),
     [
-        ({"checked": {"null_keys": 2}}, "lake.mv has 2 rows with a null in k, shard. Delete them"),
+        ({"checked": {"null_keys": 2}}, "lake.mv has 2 rows with a null in k, shard. Delete these"),
         (
             {"checked": {"duplicates": True}, "twice": [["1", "'a'"], ["2", "'b'"]]},
             "the key k, shard is not unique in lake.mv; it occurs twice with (1, 'a'), (2, 'b'). D",

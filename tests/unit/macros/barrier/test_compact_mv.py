@@ -129,7 +129,7 @@ def test_files_that_iceberg_could_not_rewrite_are_a_warning(
 
 @pytest.mark.parametrize(
     ("work", "done", "then"),
-    [("sort", "sorted", "do it by hand"), ("compact", "compacted", "It is tried again when")],
+    [("sort", "sorted", "To sort the MV, run"), ("compact", "compacted", "It is tried again when")],
 )
 def test_an_error_is_a_warning_with_the_adapter(
     macros: Macros, compact: Compact, work: str, done: str, then: str

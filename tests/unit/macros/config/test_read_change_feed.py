@@ -176,7 +176,7 @@ def test_a_format_with_columns_of_its_own_takes_no_others(
 
 @pytest.mark.parametrize("key", ["xid", "table", "slot", "wait_seconds", "finite"])
 def test_what_only_postgresql_has_needs_a_position(read: Any, refused: Any, key: str) -> None:
-    with refused(f"its change_feed has {key} but no position, and only changes of PostgreSQL"):
+    with refused(f"its change_feed has {key} but no position; that option is only for"):
         read({**FEED, key: "x"})
 
 

@@ -316,7 +316,7 @@ def test_an_option_that_nobody_knows_is_let_pass_where_it_may_be_for_others(
 
 
 WITHOUT_EFFECT = [
-    ("on_configuration_change", "apply", "Remove it: what happens when the query changes is said"),
+    ("on_configuration_change", "apply", "Remove it: on_query_change and on_schema_change say"),
     ("incremental_strategy", "merge", "Remove it: changes are always merged by unique_key"),
     ("merge_exclude_columns", ["a"], "Remove it: changes are always merged by unique_key"),
     ("lookback", 3, "Remove it: backfill_rate_limit says how many rows one barrier reads"),
@@ -372,7 +372,7 @@ def test_a_rebuild_at_every_run_is_warned_of(read: Any, macros: Macros) -> None:
     assert macros.logged == []
     assert read(full_refresh=True)
     (warning,) = macros.logged
-    assert warning.startswith("backfilled_mv mv: full_refresh is true for it, so that every run ")
+    assert warning.startswith("backfilled_mv mv: full_refresh is true for it, so every run ")
 
 
 def test_an_option_may_stand_in_meta(read: Any) -> None:

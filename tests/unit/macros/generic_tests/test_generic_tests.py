@@ -143,8 +143,11 @@ def test_a_relation_without_state_is_refused_by_its_own_name(
 @pytest.mark.parametrize(
     ("missing", "told"),
     [
-        ("mv__progress", "lake.mv is a clone of the MV prod.mv, without its state. To go on from "),
-        ("nothing", "lake.mv is a copy of the MV prod.mv, and its state is a copy too, by "),
+        (
+            "mv__progress",
+            "lake.mv is a clone of the MV prod.mv, without its state. To continue from ",
+        ),
+        ("nothing", "lake.mv is a copy of the MV prod.mv, and its state is a copy too, but "),
     ],
 )
 def test_a_clone_without_a_state_of_its_own_is_refused_as_what_it_is(

@@ -158,7 +158,7 @@ def test_arguments_that_mean_nothing_are_refused(
 
 
 def test_without_an_original_nothing_is_copied(macros: Macros, clone: Clone, refused: Any) -> None:
-    why = "does not exist, so there is no MV with its state to copy. Name one"
+    why = "does not exist, so there is no MV with its state to copy. Set source"
     with refused(f"prod.other {why}"):
         clone(source="prod.other")
     with refused(f"nowhere.mv {why}"):

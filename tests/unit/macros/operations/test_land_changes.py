@@ -154,7 +154,7 @@ FACTS = {
         ({"replication": False}, "the user lander of PostgreSQL may not read a replication slot"),
         (
             {"output_plugins": "pgoutput, test_decoding"},
-            "PostgreSQL does not allow the output plugin wal2json. Add it to"
+            "PostgreSQL does not allow the output plugin wal2json. Add wal2json to"
             " output_plugin_libraries in PostgreSQL, which has pgoutput, test_decoding",
         ),
         ({"output_plugins": ""}, "in PostgreSQL, which has none"),

@@ -108,7 +108,7 @@ REFUSED = {
     "spark.sql.legacy.charVarcharAsString": ("on", "Spark pads neither what it reads of a char(n)"),
     "spark.sql.legacy.ctePrecedencePolicy": (
         "at LEGACY",
-        "a common table expression that is called like the upstream may be read without what it ",
+        "Spark may read the upstream instead of a common table expression with the same name",
     ),
     "spark.sql.storeAssignmentPolicy": (
         "at another value than ANSI",

@@ -120,7 +120,7 @@ def test_a_delta_table_needs_a_feature_which_is_the_users_to_switch_on(
         check(drops=["y"], properties={"delta.columnMapping.mode": "none"})
     with refused(
         "its query returns n as bigint and no longer as int, and lake.mv lets no column be widened "
-        "without the Delta feature of delta.enableTypeWidening. If all that read the table know"
+        "without the Delta feature of delta.enableTypeWidening. If all readers of the table"
     ):
         check(fills=[WIDER], properties={"delta.columnMapping.mode": "name"})
     check(drops=["y"], fills=[WIDER])

@@ -114,5 +114,5 @@ def test_a_text_that_delta_keeps_as_another_one_is_refused_as_it_is_written(
     if kept:
         assert duck.rows(select) == [(value,)]
     else:
-        with pytest.raises(RaisedError, match="Delta would keep another value"):
+        with pytest.raises(RaisedError, match="Delta would store another value"):
             duck.rows(select)

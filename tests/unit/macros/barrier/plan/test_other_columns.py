@@ -241,14 +241,14 @@ def test_a_fill_begins_at_the_start(begin: Any) -> None:
 
 
 def test_vnodes_with_different_positions_are_refused(begin: Any, refused: Any) -> None:
-    with refused("its query returns other columns, but its vnodes have different positions. Let "):
+    with refused("its query returns other columns, but its vnodes have different positions. Run "):
         begin(uniform=False, position=None)
 
 
 def test_a_column_that_is_there_and_not_of_the_query_is_refused(
     begin: Any, refused: Any, make_plan: Any
 ) -> None:
-    with refused("its query returns the new column x, and lake.mv has one already that is not of"):
+    with refused("its query returns the new column x, and lake.mv already has one that is not"):
         begin(present=("k", "X"))
     had = "k: bigint, x: string, shard: int"
     filling = make_plan(kind="fill", fills=COLUMNS[1:2], query_columns=had, epoch=2)
@@ -267,7 +267,7 @@ def test_a_column_that_was_to_be_dropped_may_still_be_there(
     assert begin(same, present=("k", "x"), **state)["drops"] == ["y"]
     mapped = {"delta.columnMapping.mode": "name"}
     assert begin(same, drops=["z"], properties=mapped, **state)["drops"] == ["z", "y"]
-    with refused("its query returns the new column X, and lake.mv has one already that is not of"):
+    with refused("its query returns the new column X, and lake.mv already has one that is not"):
         begin(other, present=("k", "x"), **state)
 
 
@@ -282,7 +282,7 @@ def test_a_name_that_needs_column_mapping_is_refused_without_it(
     odd = [{"name": "a b", "type": "int"}]
 
     with refused(
-        "its query returns the new column 'a b', and a Delta table without column mapping"
+        "its query returns the new column 'a b', but a Delta table without column mapping"
     ):
         begin(odd)
     assert begin(odd, properties={"delta.columnMapping.mode": "name"})

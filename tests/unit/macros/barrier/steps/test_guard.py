@@ -43,5 +43,5 @@ def test_a_guarded_statement_that_fails_is_noted(macros: Macros, backfill: Any) 
 
 
 def test_a_conflict_is_no_failure_of_the_plan(macros: Macros, backfill: Any, refused: Any) -> None:
-    with refused("another run or a compaction wrote to lake.mv while this one went on with its"):
+    with refused("another run or a compaction wrote to lake.mv while this run executed its"):
         _merge(macros, backfill, {"conflict": True})

@@ -181,7 +181,7 @@ def test_what_may_be_taken_in_two_ways_is_refused(
 ) -> None:
     """The value may mean micros or millis, have one of several encodings, or be rounded."""
     upstream = f"its upstream public.orders has it as {type}. "
-    with refused(f"its change_feed lake.changes has id as {told}, and {upstream}"):
+    with refused(f"its change_feed lake.changes has id as {told}, but {upstream}"):
         check(DEBEZIUM, EVENTS, {"id": type}, {"id": told})
 
 
