@@ -299,7 +299,7 @@ def test_a_table_in_a_location_is_rebuilt_where_it_stands(
     assert first["located"].status == "success", first.message("located")
     project.write({"located": model(QUERY, location_root=str(location / "other"))})
     refused = project.fail("--select", "located", "--full-refresh")
-    assert_refused(refused, "located", "it is at file:", "would place it at", "drop it first")
+    assert_refused(refused, "located", "it is at file:", "would put it at", "drop the table")
     project.write({"located": model(QUERY, location_root=f"{location}/")})
 
     rebuilt = project.run("--select", "located", "--full-refresh")
