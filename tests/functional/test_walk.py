@@ -39,8 +39,8 @@ class Walk:
 
 
 MOST = {
-    "delta": Walk(macros=200, files=31, changes=222, sql=24_700, statements=8),
-    "iceberg": Walk(macros=206, files=33, changes=228, sql=30_100, statements=7),
+    "delta": Walk(macros=200, files=29, changes=176, sql=24_700, statements=8),
+    "iceberg": Walk(macros=206, files=31, changes=182, sql=30_100, statements=7),
 }
 """The present figures, plus a small margin for what depends on the clock. Only lower them."""
 

@@ -103,7 +103,7 @@ def test_what_a_comment_refers_to_exists() -> None:
 
 KINDS = ("delta_", "iceberg_", "postgres_", "debezium_", "landed_", "declared_")
 
-SIZES = {"macros": 687, "lines": 15_305, "files": 74, "namespaces": 14}
+SIZES = {"macros": 670, "lines": 15_150, "files": 71, "namespaces": 9}
 """The present sizes. They may only go down: a feature that adds to a size must remove as much
 elsewhere.
 """
