@@ -83,7 +83,7 @@ class Case:
         self.project.run("--select", self.mv)
 
     def insert_windows(self) -> None:
-        """Four INSERTs, each of one interval of keys, whose bounds are literals."""
+        """Send four INSERTs. Each one inserts one interval of keys, whose bounds are literals."""
         bounds = [0, *(self.last * n // RANGES for n in range(1, RANGES)), 1 << 62]
         for low, high in pairwise(bounds):
             self.project.sql(
@@ -96,7 +96,8 @@ class Case:
         self.project.sql(f"update {self.table} set l_quantity = l_quantity + 1 where {where}")
 
     def merge_changed(self, where: str) -> None:
-        """One MERGE of the rows that the update has changed; ON contains their interval of keys."""
+        """Send one MERGE of the rows that the update has changed; ON contains their interval of
+        keys."""
         self.project.sql(
             f"merge into {{schema}}.{self.plain} as mv using ("
             + QUERY.format(relation=self.table)

@@ -113,7 +113,7 @@ def write_page(output: Path) -> None:
 
 
 def _open(file_format: str) -> tuple[Project, EventLog]:
-    """A project whose Spark has started, and the log of its events."""
+    """Return a project whose Spark has started, and the log of its events."""
     events = passing_directory("events")
     project = make_project(file_format, {**SETTINGS, "spark.eventLog.dir": events.as_uri()})
     project.sql("select 1")

@@ -30,7 +30,7 @@ class Clock:
         self.seconds[step].append(timed(proceed))
 
     def table(self, runs: int, seconds: float, unit: float, unit_name: str) -> Table:
-        """Means of ``runs`` runs that took ``seconds`` each, also as multiples of ``unit``."""
+        """Return each step's mean seconds over ``runs`` runs, also as multiples of ``unit``."""
         steps = Table("statement", "times", "seconds in a run", unit_name)
         total = 0.0
         for step, took in sorted(self.seconds.items(), key=lambda item: -sum(item[1])):

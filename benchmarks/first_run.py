@@ -18,7 +18,7 @@ from support.project import Project
 
 
 def models(upstream: str) -> dict[str, str]:
-    """Two models of all rows of a table, as `table` and as `backfilled_mv`."""
+    """Return two models of all rows of a table, as `table` and as `backfilled_mv`."""
     query = f" select * from {{{{ source('lake', '{upstream}') }}}}"
     return {
         f"{upstream}_plain": "{{ config(materialized='table') }}" + query,
@@ -35,13 +35,13 @@ def timed_run(project: Project, model: str) -> float:
 
 
 def steps(project: Project) -> list[str]:
-    """The statements of the last run, with their seconds."""
+    """Return the statements of the last run, with their seconds."""
     assert project.last is not None
     return project.last.steps
 
 
 def timed_round(project: Project, upstream: str) -> tuple[float, float]:
-    """The seconds of `create table as` and of a first run. Both create their tables."""
+    """Return the seconds of `create table as` and of a first run. Both create their tables."""
     for suffix in ("mv", "mv__progress", "mv__barriers", "plain"):
         project.sql(f"drop table if exists {{schema}}.{upstream}_{suffix}")
     plain = timed_run(project, f"{upstream}_plain")

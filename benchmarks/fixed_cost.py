@@ -21,7 +21,7 @@ RANGE = 5_000
 CHANGED = 50
 COLUMNS = "id, name, amount, at"
 COPY = "plain"
-IDLE = ("--vars", "{limit: 0}", "--target-path", "target/idle")  # so it is also parsed only once
+IDLE = ("--vars", "{limit: 0}", "--target-path", "target/idle")  # dbt parses only once
 
 console = Console()
 
@@ -54,7 +54,7 @@ def change(project: Project, number: int) -> str:
 
 
 def merge(project: Project, number: int, changed: str) -> None:
-    """One MERGE of the changed rows and the range, with literals in its conditions."""
+    """Send one MERGE of the changed rows and the range, with literals in its conditions."""
     low, high = number * RANGE, (number + 1) * RANGE
     project.sql(
         f"merge into {{schema}}.{COPY} as mv using ("

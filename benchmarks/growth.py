@@ -1,4 +1,4 @@
-"""The costs that grow with the life of an MV: small barriers at the beginning and later.
+"""The costs that grow with the age of an MV: small barriers at the beginning and later.
 
 * `runs`: one barrier in each `dbt run`: the first ten against the last ten of `--barriers`. Every
   hundred barriers it also prints the memory of the driver's heap, after a garbage collection, and
@@ -98,11 +98,11 @@ class Sample:
 
     @property
     def multiple(self) -> float:
-        """The median of each time as a multiple of the yardstick."""
+        """Return the median of each time as a multiple of the yardstick."""
         return statistics.median(lap.seconds / lap.yard for lap in self.laps)
 
     def steps(self) -> dict[str, float]:
-        """The median seconds of each statement, which are 0 in a lap that did not send it."""
+        """Return the median seconds of each statement. A lap without the statement counts as 0."""
         clocks = [lap.clock.seconds for lap in self.laps]
         return {
             name: statistics.median(sum(clock.get(name, [])) for clock in clocks)
@@ -293,7 +293,10 @@ class Growth:
         return series.comparison()
 
     def vnodes(self) -> Comparison:
-        """Measure ranges in which nearly all vnodes have rows. A plan counts these rows."""
+        """Measure ranges in which nearly all vnodes have rows.
+
+        A plan counts the rows of each vnode.
+        """
         barriers = self.options.warm_up + self.options.rounds
         limit = 2 * self.options.vnodes
         configs = {
@@ -325,7 +328,7 @@ class Growth:
         return Comparison("versions to follow", *samples.values())
 
     def _follow(self, versions: int) -> Lap:
-        """A barrier after many versions, which have `--versions` new rows in all.
+        """Execute a barrier after many versions, which have `--versions` new rows in all.
 
         The last version is an UPDATE in Spark, whose commit writes a checkpoint. A barrier that is
         not measured first reads all older versions.
@@ -410,7 +413,7 @@ class Growth:
     # -- versions -----------------------------------------------------------------------------
 
     def append(self, table: str, versions: int, rows: int) -> None:
-        """Several commits, with `rows` new rows in all."""
+        """Make several commits, with `rows` new rows in all."""
         began, key = time.perf_counter(), self._next_key(table) if rows else 0
         bounds = [rows * number // versions for number in range(versions + 1)] if versions else []
         counts = [end - start for start, end in pairwise(bounds)]
@@ -429,7 +432,9 @@ class Growth:
             console.print(f"{versions:,} versions of {table} in {seconds:.0f} s")
 
     def _replace_files(self, table: str, versions: int) -> None:
-        """Several commits without rows, on Delta each with a file that replaces the previous file.
+        """Make several commits without rows.
+
+        On Delta, each has a file that replaces the previous file.
 
         A barrier replaces the file of the state, and Delta keeps the names of old files for a week.
         """
@@ -507,13 +512,16 @@ class DeltaLog:
     """The number of the next row."""
 
     def append(self, counts: Sequence[int]) -> None:
-        """A commit for each count, with this number of rows in one file; 0 changes nothing."""
+        """Make a commit for each count. It adds a file with this number of rows; 0 adds nothing."""
         for version, rows in enumerate(counts, start=self.version + 1):
             actions: list[dict[str, object]] = [{"add": self._add(version, rows)}] if rows else []
             self._write(version, *actions)
 
     def replace_files(self, commits: int) -> None:
-        """Commits that each add a file and remove the previous one. The last one adds none."""
+        """Make commits that each add a file and remove the previous file.
+
+        The last commit adds no file.
+        """
         last, name = self.version + commits, "replaced-{}.parquet"
         for version in range(self.version + 1, last + 1):
             told = {"partitionValues": {}, "size": 10_000, "dataChange": True}

@@ -36,7 +36,7 @@ REAL_WORK = {
 
 
 def make_parser(description: str | None) -> argparse.ArgumentParser:
-    """The arguments of all benchmarks on lineitem."""
+    """Return the arguments of all benchmarks on lineitem."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--format", choices=("delta", "iceberg"), default="delta")
     parser.add_argument("--scale", type=float, default=1.0, help="TPC-H scale factor")
@@ -44,14 +44,14 @@ def make_parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def passing_directory(prefix: str) -> Path:
-    """A temporary directory, which is removed when this process ends."""
+    """Return a temporary directory, which is removed when this process ends."""
     directory = Path(tempfile.mkdtemp(prefix=prefix))
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     return directory
 
 
 def make_project(file_format: str, settings: Mapping[str, str] = {}) -> Project:
-    """A project with its own lake, in which plain table names mean tables of this format.
+    """Return a project with its own lake, in which plain table names mean tables of this format.
 
     :param settings: further settings of Spark
     """
@@ -88,7 +88,7 @@ def copy_rows(project: Project, table: str, rows: int) -> None:
 
 
 def count_differing(project: Project, one: str, other: str) -> int:
-    """The number of rows by which the results of two queries differ."""
+    """Return the number of rows by which the results of two queries differ."""
     counts = [
         f"(select count(*) from ({a} except all {b}))" for a, b in ((one, other), (other, one))
     ]
@@ -104,13 +104,13 @@ def generate(project: Project, table: str, scale: float) -> str:
 
 
 def create_followable(table: str, file_format: str) -> str:
-    """The first words of a `create table as` for a table with a change feed."""
+    """Return the first words of a `create table as` for a table with a change feed."""
     properties = properties_clause(FORMATS[file_format].followable)
     return f"create table {{schema}}.{table} using {file_format} {properties} as "
 
 
 def cheap_merges(file_format: str) -> dict[str, str]:
-    """Properties that give a peer's table the cheap merges of an MV.
+    """Return properties that give a peer's table the cheap merges of an MV.
 
     These are deletion vectors on Delta, and merge-on-read in format 3 on Iceberg.
     """
@@ -121,5 +121,5 @@ def cheap_merges(file_format: str) -> dict[str, str]:
 
 
 def plain_properties(file_format: str) -> str:
-    """The properties of `cheap_merges` as a clause of `create table`."""
+    """Return the properties of `cheap_merges` as a clause of `create table`."""
     return properties_clause(cheap_merges(file_format))

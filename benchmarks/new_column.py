@@ -43,7 +43,7 @@ def write(project: Project, query: str, rate_limit: int | None = None) -> None:
 
 
 def second_position(project: Project) -> str | None:
-    """A predicate for the rows up to the second position; None once the column is filled."""
+    """Return a predicate for the rows up to the second position; None once the column is filled."""
     last = json.loads(project.value("select last from {schema}.mv__progress where vnode = 0"))
     if last.get("last_fill") or "fills" not in last:
         return None
@@ -52,10 +52,10 @@ def second_position(project: Project) -> str | None:
 
 
 def wrong_rows(project: Project, where: str) -> int:
-    """The number of rows by which the MV and its query differ.
+    """Return the number of rows by which the MV and its query differ.
 
-    The new column is only compared in the rows of the predicate `where`. Equal rows have equal sums
-    of hashes. The rows themselves are compared only if these sums differ.
+    The new column is compared only in the rows that meet the predicate `where`. Equal rows have
+    equal sums of hashes. The rows themselves are compared only if these sums differ.
     """
     columns = f"{COLUMNS}, case when {where} then revenue end as revenue"
     wanted = f"select {columns} from ({NEW.format(relation='{schema}.lineitem')})"

@@ -1,8 +1,9 @@
 """Compare ranges of a live PostgreSQL with a plain Spark JDBC read of the same rows.
 
-The same intervals of keys are written twice into tables of the same format. First by `insert into
-... select` from the JDBC catalog, which is not exact. Then by the barriers of a `backfilled_mv` in
-one dbt run. While the run waits for the feed, the feed is landed; this time is not counted.
+The same intervals of keys are written twice into tables of the same format. First, `insert into ...
+select` writes them from the JDBC catalog, which is not exact. Then the barriers of a
+`backfilled_mv` write them in one dbt run. While the run waits for the feed, the feed is landed;
+this time is not counted.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def model(rows: int, partitions: int, ranges: int) -> str:
 
 
 def options(low: int, high: int, partitions: int) -> str:
-    """The options by which Spark itself divides a read among several connections."""
+    """Return the options by which Spark itself divides a read among several connections."""
     if partitions == 1:
         return ""
     return (
@@ -83,7 +84,7 @@ class Case:
         self.project.operation("land_changes", model=MV)
 
     def plain(self, partitions: int) -> float:
-        """Seconds of the INSERTs."""
+        """Return seconds of the INSERTs."""
         self.project.sql("drop table if exists {schema}.plain")
         self.project.sql(
             f"create table {{schema}}.plain using {self.project.file_format} as"
@@ -101,7 +102,10 @@ class Case:
         )
 
     def barriers(self) -> dict[str, float]:
-        """The seconds of each statement of a dbt run that reads everything, without landings."""
+        """Return the seconds of each statement of a dbt run that reads all rows.
+
+        Landings do not count.
+        """
         for suffix in ("", "__progress", "__barriers", "__staged"):
             self.project.sql(f"drop table if exists {{schema}}.{MV}{suffix}")
         seconds: dict[str, float] = defaultdict(float)

@@ -3,10 +3,12 @@
 Nothing is installed in the database and nothing is locked. The script starts Spark's Thrift server
 and `dbt-backfill land`, which lands the changes of a replication slot through this server. Then it
 repeats `dbt run`. Each barrier is compared with the truth. The truth comes from a second slot that
-only this script reads. It is replayed in memory up to the position that the barrier reports.
+only this script reads. The script replays the events of this slot in memory, up to the position
+that the barrier reports.
 
 PostgreSQL's cluster is in a temporary directory, and everything else in `.lake`. Each start empties
-`.lake`. Exits with 1 if a step fails or a check finds a difference, with 130 on Ctrl-C.
+`.lake`. The script exits with 1 if a step fails or a check finds a difference, and with 130 on
+Ctrl-C.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ KEYS = 30_000
 WRITERS = 6
 TRANSACTIONS_PER_SECOND = 60
 AFTERWARDS = 3
-"""The number of barriers after everything has been read, which only merge changes."""
+"""The number of barriers that only merge changes, because all rows have been read."""
 # The tables are small, so compiling a statement would take longer than executing it.
 SMALL = {
     "spark.sql.codegen.wholeStage": "false",
@@ -96,7 +98,7 @@ class Demo:
         self.comparisons: dict[int, Comparison] = {}
         """For each barrier."""
         self.seconds: Counter[int] = Counter()
-        """For each barrier, also for one that a run has not committed yet."""
+        """For each barrier, even if its run has not committed it yet."""
 
     def run(self) -> bool:
         """Play the demo; return True if no check found a difference."""

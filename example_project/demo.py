@@ -1,8 +1,8 @@
 """Backfill a real table while it changes, one `dbt run` after another, and check every barrier.
 
 dbt runs in this process, so that one Spark is enough. Everything that the script writes is in
-`.lake`, which each start empties. Exits with 1 if a step fails or a check finds a difference, with
-130 on Ctrl-C.
+`.lake`, which each start empties. The script exits with 1 if a step fails or a check finds a
+difference, and with 130 on Ctrl-C.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ class Change:
     gone: str | None = None
 
     def on(self, upstream: Upstream, table: str, n: int) -> Change:
-        """The change with its placeholders replaced, for a table with the rows of an upstream."""
+        """Return the change for a table with an upstream's rows: its placeholders are replaced."""
 
         def fill(text: str) -> str:
             source = upstream.source

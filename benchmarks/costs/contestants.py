@@ -60,7 +60,7 @@ class Field:
         return f"select * from {{{{ source('lake', '{self.upstream.name}') }}}}"
 
     def inside(self, window: Window) -> str:
-        """The predicate of an interval."""
+        """Return the predicate of an interval."""
         column = self.upstream.key_columns[0]
         low, high = window
         above = [f"{column} > {low}"] if low is not None else []
@@ -68,18 +68,16 @@ class Field:
         return " and ".join(above + upto) or "true"
 
     def keys(self, number: int, windows: int) -> list[str]:
-        """At most `number` values of the first key column, spread over the first intervals."""
+        """Return at most `number` values of the first key column from the first intervals."""
         upper = [high for _, high in self.windows[:windows] if high is not None]
         step = max(1, len(upper) // number)
         return upper[step - 1 :: step][:number]
 
 
 class Contestant(ABC):
-    """
-    :ivar name: its name in the results
-    :ivar table: its name in the project's schema, and the name of its model if it has one
-    :ivar remark: the way in which the table was last built, if the results should mention it
-    """
+    """:ivar name: its name in the results :ivar table: its name in the project's schema, and the
+    name of its model if it has one :ivar remark: how the table was last built, if the results
+    should mention it"""
 
     name: str
     remark = ""
@@ -95,7 +93,7 @@ class Contestant(ABC):
         return self.field.project
 
     def models(self) -> Mapping[str, str]:
-        """The dbt models of this contestant, by name."""
+        """Return the dbt models of this contestant, by name."""
         return {}
 
     def clear(self) -> None:
@@ -123,7 +121,7 @@ class Contestant(ABC):
     def _merge(self, rows: str, within: str = "true") -> None:
         """MERGE the rows of a query by the key.
 
-        :param within: a predicate of the table's rows among which the keys can be
+        :param within: a predicate of the table's rows that may have these keys
         """
         same = " and ".join(f"mv.{key} = fresh.{key}" for key in self.field.upstream.key_columns)
         self.project.sql(
@@ -149,7 +147,7 @@ class CreateTableAs(Refreshed):
         self._create()
 
     def build_prefix(self, condition: str) -> None:
-        """Replace the table by the rows of the query that meet the condition."""
+        """Create or replace the table with the query's rows that meet the condition."""
         self.clear()
         self._create(condition)
 
@@ -194,7 +192,7 @@ class Modelled(Refreshed):
 
     @abstractmethod
     def config(self) -> Mapping[str, str]:
-        """The options of the model, as in SQL."""
+        """Return the options of the model, as in SQL."""
 
     def query(self) -> str:
         return self.field.model_query
@@ -264,8 +262,7 @@ class Backfilled(Modelled):
     name = BACKFILLED
     suffix = "mv"
 
-    # A range ends near its limit. So the number of barriers may differ from that of the intervals
-    # by one.
+    # A range ends near its limit. So there may be one barrier more or less than intervals.
     ALL = "'all'"
 
     def __init__(
@@ -291,7 +288,7 @@ class Backfilled(Modelled):
             self.remark = "through a copy" if ": copied " in output else "without a copy"
 
     def filled(self) -> str:
-        """A predicate for the upstream's rows up to the greatest key of the table."""
+        """Return a predicate for the upstream's rows up to the greatest key of the table."""
         key = f"struct({', '.join(self.field.upstream.key_columns)})"
         return f"{key} <= (select max({key}) from {{schema}}.{self.table})"
 
@@ -323,7 +320,7 @@ PEERS_OF_REFRESH: Sequence[type[Refreshed]] = (
 
 
 def windows_of(project: Project, upstream: Upstream, number: int) -> tuple[Window, ...]:
-    """Intervals with about the same number of rows, by the first column of the key."""
+    """Return intervals with about the same number of rows, by the first column of the key."""
     if number == 1:
         return ((None, None),)
     table, column = f"{{schema}}.{upstream.name}", upstream.key_columns[0]
@@ -333,13 +330,16 @@ def windows_of(project: Project, upstream: Upstream, number: int) -> tuple[Windo
 
 
 def _bounds_of_numbers(table: str, column: str, number: int) -> str:
-    """A query for an array of bounds. A bound is wrong by at most a hundredth of an interval."""
+    """Return a query for an array of bounds.
+
+    A bound is wrong by at most a hundredth of an interval.
+    """
     shares = ", ".join(f"{part / number}D" for part in range(1, number))
     return f"select approx_percentile({column}, array({shares}), {100 * number}) from {table}"
 
 
 def _bounds_of_texts(table: str, column: str, number: int) -> str:
-    """A query for an array of bounds, from a sample that is the same each time."""
+    """Return a query for an array of bounds. It uses the same sample each time."""
     rows = f"(select count(*) from {table})"
     sampled = f"pmod(xxhash64({column}, 1), {rows}) < {SAMPLED * number}"
     return (

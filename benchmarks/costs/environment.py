@@ -38,7 +38,7 @@ def environment(java: str) -> Environment:
 
 
 def load() -> float:
-    """The load of the machine in the last minute, in processes."""
+    """Return the load of the machine in the last minute, in processes."""
     return round(os.getloadavg()[0], 1)
 
 
@@ -59,7 +59,7 @@ def _machine() -> str:
 
 
 def _processor() -> str:
-    """The processor's name as Linux shows it, or its architecture."""
+    """Return the processor's name as Linux shows it, or its architecture."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

@@ -42,13 +42,13 @@ class EventLog:
         self._begun = b""
 
     def read(self) -> list[Event]:
-        """The events since the last call. Spark must already have written them."""
+        """Return the events since the last call. Spark must already have written them."""
         *lines, self._begun = (self._begun + self._file.read()).split(b"\n")
         return [json.loads(line) for line in lines]
 
 
 def bytes_read(events: Iterable[Event], table: str) -> int:
-    """The bytes that scans of a table of this name read."""
+    """Return the bytes that scans of a table of this name read."""
     of_tasks: set[int] = set()
     of_files: set[int] = set()
     read = 0

@@ -32,7 +32,7 @@ class Measured:
     """The values of one act in each round of one run, in `unit`.
 
     :param base: the act with which it is compared; its ratio is 1
-    :param remark: the way in which the value arose, if the results should mention it
+    :param remark: how the value was measured, if the results should mention it
     """
 
     act: str
@@ -69,11 +69,14 @@ class Result:
     warm_up: int
     """The rounds over a small table before the measurement.
 
-    After only a few of them, a driver still compiles its own code.
+    After only a few rounds, a driver still compiles its own code.
     """
 
     load: float
-    """The load of the machine in the minute before, in processes. It may include other work."""
+    """The load of the machine in the minute before the workload, in processes.
+
+    The load may include other work.
+    """
 
     measured: tuple[Measured, ...]
     environment: Environment
@@ -83,7 +86,7 @@ class Result:
         return found[0] if found else None
 
     def ratio(self, act: str, base: str, unit: str = SECONDS) -> Spread | None:
-        """The ratios of the two acts in each round; None if one is missing, or the base is 0."""
+        """Return the ratios of two acts in each round; None if one is missing or the base is 0."""
         one, other = self.find(act, unit), self.find(base, unit)
         if one is None or other is None or 0 in other.values:
             return None
@@ -92,7 +95,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Figure:
-    """A ratio of two acts in one run of a workload; the project is judged by it."""
+    """A ratio of two acts in one run of a workload. The project is judged by such ratios."""
 
     title: str
     workload: str
@@ -108,7 +111,7 @@ class Figure:
 
 
 def read(path: Path) -> list[Result]:
-    """The results in a file; an empty list if the file does not exist."""
+    """Return the results in a file; an empty list if the file does not exist."""
     if not path.exists():
         return []
     return [_result(each) for each in json.loads(path.read_text())]
@@ -121,7 +124,7 @@ def write(path: Path, results: Sequence[Result]) -> None:
 def replaced(
     before: Sequence[Result], fresh: Sequence[Result], order: Sequence[str]
 ) -> list[Result]:
-    """All results. Fresh results replace older ones of the same workload and format.
+    """Return all results. Fresh results replace older ones of the same workload and format.
 
     :param order: the order of the workloads; other workloads are left out
     """

@@ -34,14 +34,14 @@ def page(results: Sequence[Result], figures: Sequence[Figure], plotted: Collecti
 
 
 def ratio(spread: Spread | None) -> str:
-    """`1.20 (1.10 to 1.35)`; a dash if there is no ratio."""
+    """Return a text such as `1.20 (1.10 to 1.35)`; a dash if there is no ratio."""
     if spread is None:
         return "-"
     return _spread(spread, number)
 
 
 def number(value: float) -> str:
-    """A number with three significant digits: 0.012, 1.23, 12.3, 123."""
+    """Return a number with three significant digits: 0.012, 1.23, 12.3, 123."""
     if value >= 100:
         return f"{value:,.0f}"
     if value >= 10:
@@ -50,13 +50,13 @@ def number(value: float) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown. All columns except the first one contain numbers."""
+    """Return a table in Markdown. All columns except the first one contain numbers."""
     lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def _environments(results: Sequence[Result]) -> str:
-    """One item for each machine, with the workloads that ran on it."""
+    """Return a list with one item for each machine: the workloads that ran on that machine."""
     by_environment: dict[str, list[Result]] = {}
     for result in results:
         by_environment.setdefault(_environment(result.environment), []).append(result)
@@ -78,7 +78,7 @@ def _figures(results: Sequence[Result], figures: Sequence[Figure], formats: Sequ
 
 
 def _workload(result: Result) -> str:
-    """The facts of a workload, and one table for each act that is a base of comparison."""
+    """Return the facts of a workload, and a table for each act with which others are compared."""
     bases = dict.fromkeys(each.base for each in result.measured if each.unit == SECONDS)
     rounds = f"rounds: {result.rounds}, and {result.warm_up} of warm-up; load before: {result.load}"
     facts = f"`{result.workload}`, {result.rows:,} rows (scale {result.scale:g}); {rounds}"
@@ -87,7 +87,7 @@ def _workload(result: Result) -> str:
 
 
 def _acts(result: Result, base: str) -> str:
-    """A table of the acts that are compared with `base`."""
+    """Return a table of the acts that are compared with `base`."""
     compared = [each for each in result.measured if each.base == base]
     bytes_of = {each.act: each for each in compared if each.unit == BYTES}
     header = ["", "seconds", f"/ {base}"]

@@ -38,7 +38,7 @@ from support.project import Proceed, Project, intercepted, step_of
 TEN = 10
 LOOK_UPS = 5
 ENOUGH = 0.95
-"""The part of the requested barriers that must have been made."""
+"""The least part of the expected barriers that a run must have executed."""
 
 Options = Mapping[str, str]
 T = TypeVar("T")
@@ -201,7 +201,8 @@ class Arena:
                             for mv in mvs:
                                 mv.check(mv.filled())
                             fresh.build_prefix(mvs[0].filled())
-                            # A range may end before its interval, so use only earlier intervals.
+                            # A range may end before its interval ends. So use only earlier
+                            # intervals.
                             keys = field.keys(LOOK_UPS, barrier - 1)
                             for each in _in_turn([fresh, *mvs], number):
                                 self._time_reads(each, keys, notes)
@@ -211,7 +212,7 @@ class Arena:
 
     @contextmanager
     def _field(self, upstream: Upstream, windows: int = 1) -> Iterator[Field]:
-        """An upstream that is created for the block and dropped after it."""
+        """Create an upstream, and drop it after the block."""
         table = upstream.source.table
         if table not in self._generated:
             self._generated[table] = generate(self.project, table, self.scale)
@@ -233,7 +234,7 @@ class Arena:
         *,
         barriers_per_run: str = Backfilled.ALL,
     ) -> list[Backfilled]:
-        """An MV with default options, one for each of these options, and one for each variant."""
+        """Return several MVs: one with default options, and one for each option and variant."""
         return [
             Backfilled(field, options, number=number, barriers_per_run=barriers_per_run)
             for number, options in enumerate(({}, *variants, *self.variants))
@@ -266,7 +267,7 @@ class Arena:
         self.log.read()
 
     def _bytes_read(self, upstream: Upstream) -> int:
-        """The bytes read from the upstream since the last `_forget_events`."""
+        """Return the bytes read from the upstream since the last `_forget_events`."""
         self._wait_for_events()
         return bytes_read(self.log.read(), upstream.name)
 
@@ -276,7 +277,7 @@ class Arena:
 
 
 def seconds_of_barriers(mv: Backfilled, expected: int) -> list[float]:
-    """The seconds of each barrier of a first run.
+    """Return the seconds of each barrier of a first run.
 
     A barrier begins at the previous commit, and the first one at its first statement. The last
     range is left out, because it has the remaining rows.
@@ -317,7 +318,7 @@ def _ready(project: Project, contestants: Sequence[Contestant]) -> Iterator[None
 
 
 def _in_turn(things: Sequence[T], number: int) -> list[T]:
-    """All things in their order; each round begins with another one."""
+    """Return all things in their order. Each round begins with a different thing."""
     first = number % len(things)
     return [*things[first:], *things[:first]]
 

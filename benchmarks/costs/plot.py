@@ -1,7 +1,7 @@
 """The plot of the results: each time as a multiple of `create table as select`.
 
 Vega-Lite describes the plot and vl-convert draws it, as in `dbt-backfill report`. The plot is a
-separate file, which follows the reader's colour scheme.
+separate file, so that it can follow the reader's colour scheme.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from costs.figures import Result
 from dbt.adapters.spark_backfill.cli import plots
 
 WIDTH, ROW, LABELS = 800, 34, 230
-"""Sizes in pixels. The width of labels is measured with another font than the reader's."""
+"""Sizes in pixels.
+
+The width of labels is measured with a font that differs from the reader's font.
+"""
 
 COLORS = {
     acts.CTAS: "var(--ctas)",
@@ -41,7 +44,7 @@ Spec = dict[str, Any]
 
 
 def plot(results: Sequence[Result]) -> str | None:
-    """An SVG file of the workloads of one format that include `create table as select`.
+    """Return an SVG file of the workloads of one format that include `create table as select`.
 
     None if there is no such workload.
     """
@@ -75,7 +78,7 @@ def _points(result: Result) -> list[Spec]:
 
 
 def _place(act: str) -> tuple[int, str]:
-    """The sort key of an act: the order of `COLORS`, with variants of the project last."""
+    """Return the sort key of an act: the order of `COLORS`. Variants of the project come last."""
     names = list(COLORS)
     return (names.index(act) if act in names else len(names), act)
 

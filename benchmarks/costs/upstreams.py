@@ -23,7 +23,7 @@ class Source:
     order: str
     quantity: str
     date: str
-    """The date of a row's last change: a change sets it to a day after all earlier ones."""
+    """The date of a row's last change. A change sets the date to a day after all earlier days."""
 
     number: str
     """A whole number that identifies each row."""
@@ -46,7 +46,8 @@ ORDERS = Source(
     number="o_orderkey",
 )
 
-# The expressions of the column `id`, from the number of a row. It replaces TPC-H's own key.
+# Expressions that compute the column `id` from the number of a row. This column replaces TPC-H's
+# own key.
 ID: dict[str, str] = {
     "integer": "{number}",
     "string": "concat('line ', lpad({number}, 12, '0'))",
@@ -91,7 +92,7 @@ class Upstream:
         return self.key in ("string", "uuid")
 
     def query(self, table: str) -> str:
-        """A query for the rows, from a relation with all columns and rows of TPC-H's table."""
+        """Return a query for the rows. It reads a relation with all rows of TPC-H's table."""
         limited = f"(select * from {table} limit {self.limit})" if self.limit else table
         rows = f"(select {self._listed()} from {limited})"
         if self.order == "shuffled":

@@ -183,7 +183,7 @@ FIGURES = (
 
 
 def chosen(names: str) -> dict[str, Workload]:
-    """The workloads of a comma-separated list; all workloads if it is empty.
+    """Return the workloads of a comma-separated list; all workloads if it is empty.
 
     :raises ValueError: for an unknown name
     """

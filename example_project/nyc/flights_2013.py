@@ -44,7 +44,7 @@ class NotAKeyError(ValueError):
 
 
 def read_flights() -> pa.Table:
-    """The whole year with the columns of ``SCHEMA``, ordered by ``KEY``.
+    """Return the whole year with the columns of ``SCHEMA``, ordered by ``KEY``.
 
     ``time_hour`` is the scheduled hour of departure in UTC. ``flight_date`` is the local date of
     departure. Times of day are integers such as 1745; delays and ``air_time`` are minutes. A

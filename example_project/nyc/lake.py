@@ -29,7 +29,10 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Position:
-    """The content of ``flights_departed__progress``. In this demo all vnodes have the same."""
+    """The content of ``flights_departed__progress``.
+
+    In this demo all vnodes have the same position.
+    """
 
     upstream_version: str
     values: tuple[Any, ...]

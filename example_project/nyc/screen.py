@@ -20,7 +20,10 @@ COLUMNS = 80
 
 
 def take_over_output(log: Path) -> Console:
-    """A console on the real output. All other output, of Spark and Ivy, goes to the file `log`."""
+    """Return a console that prints to the real output.
+
+    The output of Spark and Ivy goes to the file `log`.
+    """
     log.parent.mkdir(exist_ok=True)
     sys.stdout.flush()
     terminal = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
@@ -65,7 +68,7 @@ class Screen:
 
     @contextmanager
     def working(self, text: str) -> Iterator[None]:
-        """Show ``text`` and the time: a spinner on a terminal, a line now and then elsewhere."""
+        """Show ``text`` and the time: a spinner on a terminal, an occasional line elsewhere."""
         if self.console.is_terminal:
             columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
             # The output of dbt goes to the log. By default rich would print it on the screen.

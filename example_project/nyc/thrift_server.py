@@ -54,11 +54,11 @@ SPARK_HOME = Path(pyspark.__file__).parent
 
 
 class ThriftServerError(Exception):
-    """The server cannot start, or has ended; the message says why."""
+    """The server cannot start or has ended. The message contains the reason."""
 
 
 def delta_catalogs(lake: Path) -> dict[str, str]:
-    """Settings by which plain names are Delta tables, and the catalog `lake` has Iceberg tables."""
+    """Return settings: plain names are Delta tables; the catalog `lake` has Iceberg tables."""
     return {
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
@@ -70,7 +70,7 @@ def delta_catalogs(lake: Path) -> dict[str, str]:
 
 
 def iceberg_catalog() -> dict[str, str]:
-    """Settings by which plain names are Iceberg tables in the Hive metastore."""
+    """Return settings by which plain names are Iceberg tables in the Hive metastore."""
     return {
         "spark.sql.catalog.spark_catalog": "org.apache.iceberg.spark.SparkSessionCatalog",
         "spark.sql.catalog.spark_catalog.type": "hive",
@@ -83,7 +83,10 @@ def iceberg_catalog() -> dict[str, str]:
 
 
 def derby_metastore(lake: Path) -> dict[str, str]:
-    """A metastore in the lake's directory. One process at a time can open it."""
+    """Return the settings of a metastore in the lake's directory.
+
+    One process at a time can open it.
+    """
     return {
         "spark.sql.warehouse.dir": f"{lake}/warehouse",
         "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:{lake}/metastore;create=true",
@@ -92,7 +95,10 @@ def derby_metastore(lake: Path) -> dict[str, str]:
 
 
 def postgresql_metastore(lake: Path, url: str) -> dict[str, str]:
-    """A metastore that several servers share; `url` is jdbc:postgresql://[user[:pw]@]host/db."""
+    """Return the settings of a metastore that several servers may share.
+
+    `url` is jdbc:postgresql://[user[:pw]@]host/db.
+    """
     parts = urlsplit(url.removeprefix("jdbc:"))
     place = f"{parts.hostname}:{parts.port}" if parts.port else f"{parts.hostname}"
     query = f"?{parts.query}" if parts.query else ""
@@ -244,7 +250,7 @@ class ThriftServer:
             time.sleep(0.2)
 
     def _reason(self) -> str:
-        """The last cause of an error in the log, and the path of the log."""
+        """Return the last cause of an error in the log, and the path of the log."""
         lines = self.log.read_text(errors="replace").splitlines()
         causes = [line for line in lines if line.startswith("Caused by: ")] or lines
         return "\n".join([*causes[-3:], f"More is in {self.log}."])

@@ -1,6 +1,6 @@
 {#-
-    Refuse to compare an MV whose next barrier has begun: its rows may be between two definitions. Refuse also after a plan was abandoned,
-    because some of its changes may have been merged.
+    Refuse to compare an MV whose next barrier has begun: the barrier may have written some of its rows already. Refuse the comparison after a plan
+    was abandoned as well, because some changes of the plan may have been merged.
 -#}
 {% macro check_barrier_is_committed(state, mv, change) %}
     {%- if state.get('planned') or state.dirty -%}
@@ -14,8 +14,8 @@
     the positions that were committed.
 
     Arguments:
-      state (dict): as read_state returned it. If no version of the upstream can be read again, it has 'staged', see stage_definition.
-      selection (dict): the part of the keys that is wanted, see selection_predicate; by default all keys.
+      state (dict): as read_state returned it. If no version of the upstream can be read again, the state has 'staged', see stage_definition.
+      selection (dict): the keys whose rows are returned, see selection_predicate; by default all keys.
 -#}
 {% macro get_promised_sql(relations, state, selection={}) -%}
     {%- set plan, keys = state.committed, state.committed.key -%}
@@ -59,8 +59,8 @@
 
 
 {#-
-    Return the part of the MV that has to be as defined, as a relation: the whole MV; in a sweep only the rows up to the position; in a fill,
-    the filled columns only up to the second position.
+    Return the part of the MV that must be equal to its definition, as a relation. As a rule this is the whole MV. During a sweep it has only the rows
+    up to the position. During a fill it has the filled columns only up to the second position.
 -#}
 {% macro get_present_sql(relations, state) -%}
     {%- set mv, rows = relations.mv.render(), 'select * from ' ~ relations.mv.render() -%}
@@ -88,9 +88,9 @@
     Arguments:
       selection (dict): {
         'vnodes': a list, none for all vnodes, and 'vnode_count',
-        'low', 'high': the first and the last key as literals, none if there is no bound. If there are fewer literals than key columns, all
-          keys that begin with these literals are meant,
-        'unsettled': a select of keys that are not wanted, with the columns `__bf_changed_1` and so on; absent or none if all are wanted
+        'low', 'high': the first and the last key as literals, none if there is no bound. If there are fewer literals than key columns, the bound
+          includes all keys that begin with these literals,
+        'unsettled': a select of keys that are left out, with the columns `__bf_changed_1` and so on; absent or none if no key is left out
       }
 -#}
 {% macro selection_predicate(selection, keys, prefix='') -%}

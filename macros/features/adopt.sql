@@ -1,19 +1,19 @@
 {#-
-    Return how a run takes over a table that has the MV's name, but is not an MV yet; none if the run does not take it over:
+    Return how a run takes over a table that has the MV's name, but is not an MV yet; none if the run does not take over the table:
 
       adopt    if adopt_table has marked the table for this model: the rows stay, and the next barriers compare them with the query,
         see is_sweeping
       replace  in a full refresh of a model with `replace_existing`: the first barrier is a reset
 
     Arguments:
-      existing (dict): the result of get_existing_relations, which contains a table of the MV's name. properties (dict): the properties of
-      that table.
+      existing (dict): the result of get_existing_relations, which contains a table of the MV's name.
+      properties (dict): the properties of that table.
 -#}
 {% macro find_takeover(backfill, existing, properties) %}
     {%- set adopts = properties.get('dbt_backfill.adopt') == local_md5(model.unique_id) -%}
     {%- set replaces = backfill.options.replace_existing and should_full_refresh() -%}
     {%- if not adopts and not replaces -%} {{ return(none) }} {%- endif -%}
-    {#- A mark may be written late, after the table was taken over: then the table and the state beside it already belong together. -#}
+    {#- A mark may be written late, after the table was taken over. In this case the table and the state already have the same id. -#}
     {%- if existing.progress is not none and 'dbt_backfill.id' in properties and properties['dbt_backfill.id']
             == dbt_backfill.read_table_properties(backfill.progress).get('dbt_backfill.id') -%}
         {{ return(none) }}
@@ -30,8 +30,8 @@
 
 {#-
     Take over the table, as a part of observe_state. First create its state, with the epoch 0 and the kind `how`. Then one ALTER makes the
-    table the MV of this state; a view is replaced by a table. Each step can be repeated. If a run dies in between, the next run completes
-    the work. A run with another query replaces the state, because nothing was merged yet.
+    table the MV of this state; a view is replaced by a table. Each step can be repeated. If a run dies between two steps, the next run completes the
+    work. If the next run has another query, it replaces the state, because nothing was merged yet.
 
     Refuse a table that cannot be taken over, before anything is written. Return the same as observe_state.
 
@@ -68,7 +68,7 @@
         {%- set statements = [dbt_backfill.get_set_properties_sql(backfill.mv, taken)] -%}
     {%- endif -%}
     {%- do dbt_backfill.create_backfill(backfill, dict(missing.state, committed=creation), columns, statements) -%}
-    {#- If it was a view, it is a table now. -#}
+    {#- A view was replaced by a table above. -#}
     {%- set made = dbt_backfill.observe_existing(
         backfill, existing, found.settings, dbt_backfill.read_table_properties(backfill.mv)
     ) -%}
@@ -77,8 +77,8 @@
 
 
 {#-
-    Return the id of a leftover state that this table's state replaces, because nothing was ever merged with the leftover one; none if there
-    is no such state, or if this run continues it. Refuse a state with which something was merged.
+    Return the id of a leftover state that the table's new state replaces, because no barrier was ever merged with the leftover state; none if there
+    is no leftover state, or if this run continues it. Refuse a leftover state with which a barrier was merged.
 -#}
 {% macro _find_left_state(backfill, existing, missing, how) %}
     {%- set left = dbt_backfill.read_left_state(backfill, existing) -%}
@@ -94,17 +94,17 @@
 {% macro refuse_other_state(backfill) %}
     {%- set arguments = '{model: ' ~ dbt_backfill.get_name_of(backfill) ~ ', keep_mv: true}' -%}
     {%- do dbt_backfill.refuse(
-        backfill.progress.render() ~ ' exists, but is the state of another table than ' ~ backfill.mv.render() ~ ' is now',
-        'Drop it, and the history with it: ' ~ dbt_backfill.get_operation_text('drop_backfill', arguments), mv=backfill.get('name')
+        backfill.progress.render() ~ ' exists, but is the state of an earlier table with the name ' ~ backfill.mv.render(),
+        'Drop the state and the history: ' ~ dbt_backfill.get_operation_text('drop_backfill', arguments), mv=backfill.get('name')
     ) -%}
 {% endmacro %}
 
 
 {#-
-    Refuse a table that cannot become an MV with its rows, judging only by facts that do not depend on the model's query.
+    Refuse a table that cannot become an MV with its rows. This macro checks only facts that do not depend on the model's query.
 
     Arguments:
-      backfill (dict): its relations, 'options': {'file_format'}, and 'name' outside of a run of the model.
+      backfill (dict): the relations of the MV, 'options': {'file_format'}, and 'name' outside of a run of the model.
       tblproperties (dict): the model's.
 -#}
 {% macro check_adoptable(backfill, existing, properties, tblproperties) %}
@@ -112,13 +112,13 @@
     {%- if existing.is_view -%}
         {%- do dbt_backfill.refuse(
             name ~ ' is a view, which has no rows of its own to adopt',
-            'Drop it, or set replace_existing to true and run the model once with --full-refresh', mv=backfill.get('name')
+            'Drop the view, or set replace_existing to true and run the model once with --full-refresh', mv=backfill.get('name')
         ) -%}
     {%- endif -%}
     {%- set format = dbt_backfill.get_table_format(existing, backfill.mv) | lower -%}
     {%- if format != file_format -%}
         {%- do dbt_backfill.refuse(
-            name ~ ' is a table of the format ' ~ format ~ ', and file_format is ' ~ file_format,
+            name ~ ' is a table of the format ' ~ format ~ ', but file_format is ' ~ file_format,
             "Set file_format='" ~ format ~ "'" if format in ['delta', 'iceberg']
                 else 'Convert the table to Delta or Iceberg, or build the model under another alias',
             mv=backfill.get('name')
@@ -136,10 +136,10 @@
     Refuse a table that cannot be adopted with its rows: a table on which barriers would fail (for example, Spark merges no rows into a
     table with an identity column), and a table with keys that no MERGE can repair. This takes one or two passes over the key columns.
     Return
-    {'row_count': how many rows it has, 'partitions': their names in lower case}.
+    {'row_count': the table's number of rows, 'partitions': the names of its partition columns in lower case}.
 
     Arguments:
-      columns (list of {'name', 'type'}): of the query.
+      columns (list of {'name', 'type'}): the columns of the query.
       keys (list): the key of the query.
 -#}
 {% macro check_adopted(backfill, existing, properties, columns, keys) %}
@@ -178,7 +178,7 @@
         if checked.duplicates else [] -%}
     {%- if twice -%}
         {%- do dbt_backfill.refuse(
-            'the key ' ~ key ~ ' is not unique in ' ~ name ~ '; it occurs twice with ('
+            'the key ' ~ key ~ ' is not unique in ' ~ name ~ '; duplicate keys: ('
                 ~ twice | map(attribute='key') | map('join', ', ') | join('), (') ~ ')',
             'Delete the rows of these keys from the table; the barriers add the correct rows'
         ) -%}
@@ -191,7 +191,7 @@
 {% endmacro %}
 
 
-{#- Refuse a table with other columns than the query, by name, type and order. Returns the description of the table, as rows. -#}
+{#- Refuse a table whose columns differ from the query's columns in name, type or order. Return the description of the table, as rows. -#}
 {% macro _check_adopted_columns(backfill, columns) %}
     {%- set name, present = backfill.mv.render(), dbt_backfill.get_table_columns(backfill.mv) -%}
     {%- set types = dbt_backfill.types_by_name(present) -%}
@@ -209,22 +209,23 @@
         {%- set type = types.get(column.name | lower) -%}
         {%- do dbt_backfill.refuse(
             name ~ ' has no column ' ~ column.name ~ ', which its query returns' if type is none
-                else name ~ ' has the column ' ~ column.name ~ ' of the type ' ~ type ~ ', and its query returns ' ~ column.type,
-            'Add it to the table as ' ~ column.type ~ ', or take it out of the query' if type is none
-                else 'Cast it in the query, or give the column of the table that type'
+                else name ~ ' has the column ' ~ column.name ~ ' of the type ' ~ type ~ ', but its query returns ' ~ column.type,
+            'Add this column to the table as ' ~ column.type ~ ', or remove it from the query' if type is none
+                else 'Cast the column in the query, or give the column of the table the type of the query'
         ) -%}
     {%- endfor -%}
     {%- set wanted = columns | map(attribute='name') | map('lower') | list -%}
     {%- for column in present if column.name | lower not in wanted -%}
         {%- do dbt_backfill.refuse(
-            name ~ ' has the column ' ~ column.name ~ ', which its query does not return', 'Select it in the query, or drop it from the table'
+            name ~ ' has the column ' ~ column.name ~ ', which its query does not return',
+            'Select this column in the query, or drop it from the table'
         ) -%}
     {%- endfor -%}
     {%- if present | map(attribute='name') | map('lower') | list != wanted -%}
         {%- do dbt_backfill.refuse(
-            name ~ ' has its columns in the order ' ~ present | map(attribute='name') | join(', ') ~ ', and its query returns '
+            name ~ ' has its columns in the order ' ~ present | map(attribute='name') | join(', ') ~ ', but its query returns them in the order '
                 ~ columns | map(attribute='name') | join(', '),
-            'Select them in the order of the table'
+            'Select the columns in the order of the table'
         ) -%}
     {%- endif -%}
     {{ return(described) }}
@@ -232,17 +233,17 @@
 
 
 {#-
-    Refuse a table that a reset cannot replace: `create or replace` cannot change the format of a table, nor its location, which
-    prepare_creation checks. The table is not dropped instead, because a DROP TABLE that arrives late would drop an MV. A `drop view` cannot
-    do that.
+    Refuse a table that a reset cannot replace: `create or replace` cannot change the format of a table. It cannot change the location either;
+    prepare_creation checks that. The table is not dropped, because a DROP TABLE that arrives late would drop an MV. A view is dropped, because a late
+    `drop view` cannot drop an MV.
 -#}
 {% macro check_replaced(backfill, existing) %}
     {%- set format = none if existing.is_view else dbt_backfill.get_table_format(existing, backfill.mv) | lower -%}
     {%- if format not in [none, backfill.options.file_format] -%}
         {%- do dbt_backfill.refuse(
-            backfill.mv.render() ~ ' is a table of the format ' ~ format ~ ', which no ' ~ backfill.options.file_format
-                ~ ' table replaces in one step',
-            'Drop or rename it, and run again'
+            backfill.mv.render() ~ ' is a table of the format ' ~ format ~ ', but ' ~ backfill.options.file_format
+                ~ ' tables cannot replace it in one step',
+            'Drop or rename that table, and run again'
         ) -%}
     {%- endif -%}
 {% endmacro %}

@@ -1,21 +1,21 @@
 {#-
-    A full refresh beside the MV in use: the next generation is an MV of its own, `<mv>__next`, with a state of its own. Barriers fill it,
-    in as many runs as necessary. Meanwhile the MV in use, which is the previous generation, continues to follow the changes with the query
-    that created it. When the whole upstream is read, a barrier of the kind `swap` replaces the MV's rows and state by the rows and state of
+    This file makes a full refresh beside the MV in use. The next generation is an MV of its own, `<mv>__next`, with a state of its own. Barriers fill
+    the next generation, in as many runs as necessary. Meanwhile the MV in use, which is the previous generation, continues to follow the changes with
+    the query that created it. When the whole upstream is read, a barrier of the kind `swap` replaces the MV's rows and state by the rows and state of
     the next generation; see run_beside.
 -#}
 
 
 {#-
-    Return the next generation that a run fills: {'backfill': see get_backfill, 'reason': why it is needed, as far as this run knows}; none
-    if there is no next generation, and none has to begin.
+    Return the next generation that a run fills: {'backfill': see get_backfill, 'reason': why it is needed, as far as this run knows}. Return none if
+    there is no next generation and no new one has to begin.
 
-    An MV that has to be emptied anyway is rebuilt in place, because its rows are of no use. If full_refresh_mode is `in_place`, this macro
-    is called only if dbt lists a next generation, to warn about it.
+    An MV that has to be emptied anyway is rebuilt in place, because its rows are of no use. If full_refresh_mode is `in_place`, this macro is called
+    only if dbt lists a next generation, in order to warn about that table.
 
     Arguments:
-      observed (dict): the result of observe_state for the MV in use. rebuild (string or none): why the user wants a rebuild; none if the
-      user does not.
+      observed (dict): the result of observe_state for the MV in use.
+      rebuild (string or none): why the user wants a rebuild; none if the user wants no rebuild.
 -#}
 {% macro find_next_generation(backfill, observed, rebuild) %}
     {%- set next = dbt_backfill.get_next_backfill(backfill, observed.state.committed) -%}
@@ -46,8 +46,8 @@
 
 
 {#-
-    Return the description of the next generation for a run. Nobody uses it yet, so it is reset if the model has changed. The controls of
-    the MV in use, whose last plan is `committed`, also apply to the next generation.
+    Return the description of the next generation for a run. Nobody uses the next generation yet, so it is reset if the model has changed. The
+    controls of the MV in use, whose last plan is `committed`, also apply to the next generation.
 -#}
 {% macro get_next_backfill(backfill, committed) %}
     {%- set on_schema_change = backfill.options.on_schema_change -%}
@@ -64,8 +64,8 @@
 
 
 {#-
-    Return the description of the MV in use while the next generation is filled: it keeps the query that created it and the upstream, but
-    reads no more ranges.
+    Return the description of the MV in use while the next generation is filled: the MV keeps its upstream and the query that created it, but reads no
+    more ranges.
 -#}
 {% macro get_former_backfill(backfill, state) %}
     {%- set committed = state.committed -%}
@@ -82,9 +82,9 @@
 
 
 {#-
-    Run the barriers of a run while there is a next generation: first the barriers of the next generation. Then, if the whole upstream is
-    read, run the swap; otherwise the barriers of the previous generation, so that readers of the MV see changes. Return the result of
-    run_barriers, and 'filling': whether the next generation still has to be put in place.
+    Run the barriers of a run while there is a next generation. First run the barriers of the next generation. If these have read the whole upstream,
+    run the swap. Otherwise run the barriers of the previous generation, so that readers of the MV see changes. Return the result of run_barriers, and
+    'filling': true if the next generation still has to be put in place.
 
     Each step may be the last of a run, and the next run continues from the existing state. If the next generation was already put in place,
     it is only dropped.
@@ -104,7 +104,7 @@
         {{ return(dict(dbt_backfill.run_barriers(backfill, observed, none), filling=false)) }}
     {%- endif -%}
     {%- set seen = dbt_backfill.observe_state(next.backfill) -%}
-    {#- Before its first barrier the next generation has no state, so it takes the MV's control. -#}
+    {#- Before its first barrier the next generation has no state to read a control with, so the MV's control is copied. -#}
     {%- set seen = dict(seen, state=dict(seen.state, control=observed.state.get('control'))) -%}
     {%- do dbt_backfill._begin_generation(backfill, next, seen) -%}
     {%- set filled = dbt_backfill.run_barriers(next.backfill, seen, none) -%}
@@ -123,8 +123,8 @@
 
 
 {#-
-    Log one line when a next generation begins. First refuse a next generation that could not be put in place at the end: if the location
-    has changed, or if a column of an Iceberg MV gets another type at the same position, which a Hive metastore does not allow.
+    Log one line when a next generation begins. Before that, refuse a next generation that could not be put in place at the end. This is so if the
+    location has changed, or if a column of an Iceberg MV gets another type at the same position: a Hive metastore does not allow this change.
 -#}
 {% macro _begin_generation(backfill, next, seen) %}
     {%- if not seen.state.get('missing') and seen.state.committed.query_hash == backfill.query_hash -%} {{ return(none) }} {%- endif -%}
@@ -133,9 +133,9 @@
         {%- set columns = dbt_backfill.get_mv_columns(backfill, backfill.query, backfill.upstream.relation.render()) -%}
         {%- if dbt_backfill.is_retyped(backfill.mv, columns) -%}
             {%- do dbt_backfill.refuse(
-                'its query gives another type to a column than ' ~ backfill.mv.render() ~ ' has at that position, or under that name, '
-                    ~ 'and a Hive metastore does not let an Iceberg table be replaced at once if a type changes',
-                "Leave the columns that it has at their positions, or set full_refresh_mode='in_place' for this refresh"
+                'its query returns a column with another type than ' ~ backfill.mv.render() ~ ' has at the same position or under the same name, '
+                    ~ 'but with a Hive metastore an Iceberg table cannot be replaced in one step if a type changes',
+                "Keep the positions and types of the existing columns, or set full_refresh_mode='in_place' for this refresh"
             ) -%}
         {%- endif -%}
     {%- endif -%}
@@ -148,12 +148,14 @@
 
 {#-
     Return the next generation if it can be put in place: {'backfill', 'state', 'version': the version of its MV that belongs to the state;
-    none for an Iceberg table without a snapshot}; none if it is not ready. It then has the comments and the constraints of the model.
+    none for an Iceberg table without a snapshot}. Return none if it is not ready. A returned generation already has the comments and the constraints
+    of the model.
 
-    The version is read before the state. If the state then has no plan and the same epoch, no barrier came between them.
+    The version is read before the state. If the state has no plan and still the same epoch, no barrier was executed between the two reads.
 
     Arguments:
-      seen (dict): the result of observe_state before this run's barriers. filled (dict): the result of these barriers.
+      seen (dict): the result of observe_state before this run's barriers.
+      filled (dict): the result of these barriers.
 -#}
 {% macro read_filled_generation(next, seen, filled) %}
     {%- if not dbt_backfill.is_complete(filled.state) or filled.state.dirty -%} {{ return(none) }} {%- endif -%}
@@ -170,9 +172,9 @@
 
 
 {#-
-    Run the previous generation's barriers while the next generation is filled, or log why it is not refreshed. A table that will be
-    replaced soon must not stop the run, and its upstream must not be read again as a whole. The query may not run any more, so all other
-    reasons are checked before it is explained.
+    Run the previous generation's barriers while the next generation is filled, or log why the previous generation is not refreshed. Its table will be
+    replaced soon, so it must not stop the run, and its upstream must not be read again as a whole. Its query may not run any more, so all other
+    reasons are checked before the query is explained.
 -#}
 {% macro run_former(backfill, observed) %}
     {%- set state, analysis = observed.state, dbt_backfill.new_analysis() -%}
@@ -207,11 +209,11 @@
 
 
 {#-
-    Drop the next generation with this id, and its copies, unless another writer created a table of such a name. The state is dropped last:
-    if the run dies, the remaining tables can still be found by it. Return true if it existed.
+    Drop the next generation with this id, and its copies, unless another writer created a table of such a name. The state is dropped last: if the run
+    dies, the remaining tables can still be found by the state. Return true if the next generation existed.
 
-    The script may arrive late, when another generation exists: it checks the id. If it is sent again, or by two runs at once, it finds
-    nothing, which is not an error.
+    The script checks the id, because it may arrive late, when another generation exists. If the script is sent again, or by two runs at the same
+    time, it finds no tables. That is not an error.
 -#}
 {% macro drop_generation(next, id) %}
     {%- if not dbt_backfill.exists_with_id(next.progress, id) -%} {{ return(false) }} {%- endif -%}
@@ -243,7 +245,7 @@
     {%- do dbt_backfill.run_release(dict(next, name=dbt_backfill.get_model_name(model)), tags) -%}
     {%- if dbt_backfill.exists_with_id(next.progress, id) -%}
         {%- do exceptions.warn(
-            'backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': its next generation was put in place, and ' ~ next.mv.render()
+            'backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': its next generation was put in place, but ' ~ next.mv.render()
                 ~ ' could not be dropped. Drop it: ' ~ dbt_backfill.get_drop_next_text()
         ) -%}
     {%- endif -%}

@@ -6,7 +6,7 @@
       'by', 'since': who ran the operation, and when; absent for other settings
     }
 
-    A run asks this before each barrier if something else than the config may limit the range. A plan that already exists is executed
+    A run calls this macro before each barrier if something other than the config may limit the range. A plan that already exists is executed
     unchanged.
 
     Arguments:
@@ -14,7 +14,7 @@
 -#}
 {% macro get_allowance(backfill, state, run) %}
     {%- set options = backfill.options -%}
-    {#- The previous generation reads no ranges anyway. -#}
+    {#- The previous generation reads no ranges, so no control applies to it. -#}
     {%- set control = {} if backfill.get('generation') == 'former' else state.get('control') or {} -%}
     {%- set allowance = dbt_backfill.get_ruling_allowance(options.backfill_rate_limit, control) -%}
     {%- if allowance.rows == 0 -%} {{ return(allowance) }} {%- endif -%}
@@ -47,8 +47,8 @@
 
 
 {#-
-    True if a budget of the run is used up. Then no further barrier begins. A requested rebuild, and a next generation that is ready, are
-    still completed by this run, because a later run would not know of them. The budget of rows does not end a run that has no rows left to
+    True if a budget of the run is used up. In this case no further barrier begins. But this run still completes a requested rebuild, and puts a next
+    generation in place that is ready, because a later run would not know of them. The budget of rows does not end a run that has no rows left to
     read.
 -#}
 {% macro is_budget_spent(backfill, run) %}
@@ -82,20 +82,20 @@
 
 
 {#-
-    Return the size of the next range in rows, from the duration of the last barrier: half the last size, but at least 1,000 rows, after a
-    barrier that took more than 1.5 times the target duration; twice the last size after one that took less than half of the target. The
-    first range has as many rows as the rate limit, or 100,000. While the size stays the same, the bounds that were found for later ranges
-    stay valid.
+    Return the size of the next range in rows, from the duration of the last barrier: half the last size, but at least 1,000 rows, after a barrier
+    that took more than 1.5 times the target duration; twice the last size after a barrier that took less than half of the target duration. The first
+    range has as many rows as the rate limit, or 100,000. While the size stays the same, the bounds that were found for later ranges stay valid.
 
     Arguments:
-      seconds (number): the target duration of a barrier. committed (dict): the plan that was committed last, with `sized_rows` and
-      `seconds`, see get_outcome_sql. most (int or none): the rate limit.
+      seconds (number): the target duration of a barrier.
+      committed (dict): the plan that was committed last, with `sized_rows` and `seconds`, see get_outcome_sql.
+      most (int or none): the rate limit.
 -#}
 {% macro get_sized_rows(seconds, committed, most) %}
     {%- set rows, took = committed.get('sized_rows') or most or 100000, committed.get('seconds') -%}
     {%- set limit = committed.get('backfill_rate_limit') -%}
     {%- if took is none or limit is none or not committed.get('range_row_count') -%} {{ return(rows) }} {%- endif -%}
     {%- if took > 1.5 * seconds -%} {{ return([[rows, limit] | min // 2, [rows, 1000] | min] | max) }} {%- endif -%}
-    {#- Do not double after a range that another limit made smaller: a range of full size may be slow. -#}
+    {#- Do not double the size after a range that another limit made smaller: a range of full size may be slow. -#}
     {{ return(2 * rows if took < seconds / 2 and limit == rows else rows) }}
 {% endmacro %}

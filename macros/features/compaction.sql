@@ -1,9 +1,9 @@
 {#-
-    Compact the MV after a barrier, if `compact_every` or `sort_when_finished` requires it. The barrier is committed before, and the next
-    one finds the same rows in other files, as after a manual compaction. If another run wrote to the MV meanwhile, the compaction gives up:
-    a compaction is tried again when it is due again, a sort is left to the owner. If Spark fails, the compaction gives up in the same way,
-    with a warning. One line reports the outcome: 'kept', why the files were not rewritten, and 'unsorted', why the MV was compacted but not
-    sorted. Each is absent or null if it does not apply.
+    Compact the MV after a barrier, if `compact_every` or `sort_when_finished` requires it. The barrier was committed before the compaction, and the
+    next barrier finds the same rows in other files, as after a manual compaction. If another run wrote to the MV meanwhile, this macro gives up: a
+    compaction is tried again when the next one is due, but a sort is not tried again. If Spark fails, this macro gives up in the same way, with a
+    warning. One line reports the outcome: 'kept', why the files were not rewritten, and 'unsorted', why the MV was compacted but not sorted. Each
+    entry is absent or null if it does not apply.
 
     Arguments:
       before (dict): the state that the barrier began from.
@@ -23,8 +23,8 @@
     {%- set told = attempt.table[0] -%}
     {%- if dbt_backfill.get_file_format() != 'iceberg' -%}
         {%- set outcome = fromjson(told[0]) -%}
-    {#- Iceberg returns the number of replaced files (column 0) and of files that it failed to rewrite (column 3), but reports no conflict:
-        if a sort replaced no file, although the MV has files, it has lost a conflict. -#}
+    {#- Iceberg returns the number of replaced files (column 0) and the number of files that it failed to rewrite (column 3), but reports no conflict.
+        If a sort replaced no file, although the MV has files, the sort has lost a conflict. -#}
     {%- elif told[3] > 0 -%}
         {%- do dbt_backfill._warn_of_compaction(work, state, 'Iceberg could not rewrite ' ~ told[3] ~ " files; Spark's log says why") -%}
         {%- set outcome = {'kept': told[3] ~ ' files could not be rewritten'} -%}
@@ -60,17 +60,17 @@
 {% macro _warn_of_compaction(work, state, error) %}
     {%- do exceptions.warn(
         'backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': the MV could not be ' ~ ('sorted' if work == 'sort' else 'compacted')
-            ~ ' after the barrier ' ~ state.epoch ~ ', which is committed, so nothing is lost. '
-            ~ ('To sort the MV, run the statement in docs/maintenance.md' if work == 'sort' else 'It is tried again when it is due again') ~ '. '
-            ~ error
+            ~ ' after the barrier ' ~ state.epoch ~ '. That barrier is committed, so nothing is lost. '
+            ~ ('To sort the MV, run the statement in docs/maintenance.md' if work == 'sort'
+                else 'A later run compacts the MV when that is due again') ~ '. ' ~ error
     ) -%}
 {% endmacro %}
 
 
 {#-
     Return the statement that sorts or compacts the MV; on Delta a script, which returns the outcome. Delta cannot sort across partitions,
-    and a table with liquid clustering has its own order. If Delta refuses the sort for a reason that only Delta knows, that is not an
-    error: the table is compacted without sorting.
+    and a table with liquid clustering has its own order. If Delta refuses the sort for a reason of its own, the table is compacted without sorting,
+    and no error is raised.
 -#}
 {% macro get_compact_mv_sql(backfill, state, work) -%}
     {%- set file_format, name, columns = dbt_backfill.get_file_format(), backfill.mv.render(), [] -%}

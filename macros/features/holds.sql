@@ -1,10 +1,10 @@
 {#-
-    In the mode `snapshot` one version is read until the backfill, or a sweep, has finished. A barrier asks the upstream to hold a version
-    if it is the first one to read that version, or the first one in this mode. The first barrier that leaves the version or the mode
-    releases it. Each run asks the upstream for the held version, so it also releases a version that a run that died has left held. Holding
-    a version releases the previous one.
+    In the mode `snapshot` one version is read until the backfill, or a sweep, has finished. The first barrier that reads the version, or the first
+    barrier in this mode, asks the upstream to hold the version. The first barrier that reads another version, or is in another mode, releases it.
+    Each run asks the upstream which version it holds, so a run also releases a version that a run which died has left held. Holding a version
+    releases the previously held version.
 
-    Return true if this barrier has asked the upstream to hold a version. Then it has nothing to release.
+    Return true if this barrier has asked the upstream to hold a version. Such a barrier has no version to release.
 -#}
 {% macro hold_upstream(backfill, state, plan) %}
     {%- set source = dbt_backfill.get_source(plan) -%}
@@ -60,11 +60,11 @@
 {% endmacro %}
 
 
-{#- Drop the staged rows if nothing is left to read. `plan`: the plan of the run's last barrier, if there is one. -#}
+{#- Drop the staged rows if no rows are left to read. `plan`: the plan of the run's last barrier, if there is one. -#}
 {% macro release_staged(backfill, state, plan) %}
     {%- if dbt_backfill.is_complete(state) and not state.get('planned') and (dbt_backfill.get_source(plan, 'stage')
             or dbt_backfill.load_table(backfill.staged) is not none) -%}
-        {#- A plan may name staged rows that are gone, or rows of a next generation. -#}
+        {#- A plan may name staged rows that are gone, or that belong to a next generation. -#}
         {%- set properties = dbt_backfill.find_own_copy(backfill.staged) -%}
         {%- if properties is not none -%}
             {%- set sql = dbt_backfill.get_drop_copy_sql(backfill.options.file_format, backfill.staged, properties) -%}

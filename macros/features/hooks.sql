@@ -1,12 +1,12 @@
 {#-
-    Call the features around a barrier and at the end of a run. Each is called only if an option, the mode or the state asks for it, so that
-    a reader of an ordinary barrier can stop here.
+    Call the features around a barrier and at the end of a run. Each feature is called only if an option, the mode or the state asks for it. So a
+    reader who follows an ordinary barrier can stop here.
 -#}
 
 
 {#-
-    Call the features before a plan is chosen. Return the replica from which the next ranges can be read, as a source of a plan; none if
-    there is none.
+    Call the features before a plan is chosen. Return the replica from which the next ranges can be read, as a source of a plan; none if there is no
+    such replica.
 -#}
 {% macro before_choice(backfill, state, observed, analysis) %}
     {%- set recorded = dbt_backfill.get_source(state.committed, 'replica') -%}
@@ -21,7 +21,7 @@
       copy (dict or none): as before_choice returned it.
 -#}
 {% macro before_plan(backfill, state, choice, copy) %}
-    {#- `replicate: auto` makes a replica only if rows were counted together with the bounds of the ranges, now or in an earlier run. -#}
+    {#- `replicate: auto` makes a replica only if this run or an earlier run has counted the rows together with the bounds of the ranges. -#}
     {%- set asks = backfill.options.replicate == 'always' or choice.plan.get('evidence') or dbt_backfill.get_source(state.committed, 'replica') -%}
     {{ return(dbt_backfill.choose_replica(backfill, state, choice, copy) if asks else choice) }}
 {% endmacro %}
@@ -34,12 +34,13 @@
 
 
 {#-
-    Call the features right after a commit, or if there was nothing to do. Return the analysis, with all that the run knows by then, see
-    new_analysis.
+    Call the features right after a commit, or if there was nothing to do. Return the analysis with everything that the run knows after the barrier,
+    see new_analysis.
 
     Arguments:
-      plan (dict): the plan that was committed last. result (dict or none): the result of the script that planned this plan, see
-      get_plan_script; none if another run planned it. holds (boolean): as before_steps returned it.
+      plan (dict): the plan that was committed last.
+      result (dict or none): the result of the script that planned this plan, see get_plan_script; none if another run planned it.
+      holds (boolean): as before_steps returned it.
 -#}
 {% macro after_commit(backfill, observed, analysis, plan, result=none, holds=false) %}
     {%- set outgrown = (result or {}).get('overlaid') and dbt_backfill.run_release_of_outgrown(backfill, result) -%}
@@ -50,7 +51,7 @@
 {% endmacro %}
 
 
-{#- Call the features after each barrier was committed, in this order; `before` is the state before it. -#}
+{#- Call the features after each committed barrier, in this order. `before` is the state before the barrier. -#}
 {% macro after_barrier(backfill, before, state) %}
     {%- set options = backfill.options -%}
     {%- if options.compact_every or options.sort_when_finished -%} {%- do dbt_backfill.compact_mv(backfill, before, state) -%} {%- endif -%}
@@ -58,7 +59,9 @@
 {% endmacro %}
 
 
-{#- Call the features at the end of a run; `plan` is the plan of its last barrier, none without a barrier; for `waits` see run_barriers. -#}
+{#-
+    Call the features at the end of a run; `plan` is the plan of the run's last barrier; none if the run had no barrier. `waits`: see run_barriers.
+-#}
 {% macro after_run(backfill, state, plan, waits) %}
     {%- if not waits and dbt_backfill.upstream_traits(backfill.upstream).stages_ranges -%}
         {%- do dbt_backfill.release_staged(backfill, state, plan) -%}

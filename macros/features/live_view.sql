@@ -1,25 +1,25 @@
 {#-
-    The view `<mv>__live`, which the option `live_view` asks for: the whole of Q at the version of the last barrier, even while the MV is
-    being filled.
+    This file makes the view `<mv>__live`, if the option `live_view` is set. The view returns all rows of the query at the version of the last
+    barrier, even while the MV is being filled.
 
-    The view contains only literals: the MV's version after the barrier, the version of the upstream, the positions. So the view is exact
-    whenever it is read, even in the middle of the next barrier, and shows its own barrier until it is replaced after the next one. If one
-    of its versions was cleaned away, reading the view fails; it never shows other rows.
+    The view contains only literals: the MV's version after the barrier, the version of the upstream, the positions. So the view is exact whenever it
+    is read, even in the middle of the next barrier. It shows the last barrier until it is replaced after the next barrier. If the files of one of its
+    versions were removed, reading the view fails; the view never shows wrong rows.
 
-    The view is only for users. The package itself never reads it to decide something, so losing it loses nothing.
+    The view is only for users. No decision of this package depends on the view. If the view is lost, nothing else is lost.
 -#}
 
 
 {#-
-    Return the properties of the live view that exists; none if there is none. Before anything is written, refuse another table or view of
-    that name, and a schema in which Spark cannot make views. To find out, make a trial view and drop it at once.
+    Return the properties of the existing live view; none if there is no live view. Before anything is written, refuse another table or view of that
+    name, and a schema in which Spark cannot make views. To test the schema, make a trial view and drop it immediately.
 -#}
 {% macro check_live_view(backfill) %}
     {%- if dbt_backfill.load_table(backfill.live) is not none -%}
         {%- set properties = dbt_backfill.read_live_view(backfill.live) -%}
         {%- if properties is none -%}
             {%- do dbt_backfill.refuse(
-                backfill.live.render() ~ ' exists, but is not a live view of this package', 'Drop or rename it, or set live_view to false'
+                backfill.live.render() ~ ' exists, but is not a live view of this package', 'Drop or rename that relation, or set live_view to false'
             ) -%}
         {%- endif -%}
         {{ return(properties) }}
@@ -38,7 +38,7 @@
     {%- endset -%}
     {%- if dbt_backfill.run_json('try to make a view', sql)[0].failed -%}
         {%- do dbt_backfill.refuse(
-            'live_view needs a catalog with views, but Spark could not make a view beside ' ~ backfill.mv.render(),
+            'live_view needs a catalog with views, but Spark could not create a view beside ' ~ backfill.mv.render(),
             'Set live_view to false, or keep the MV in a catalog that has views'
         ) -%}
     {%- endif -%}
@@ -46,7 +46,7 @@
 {% endmacro %}
 
 
-{#- Return the properties of a live view; none if it is another table or view. -#}
+{#- Return the properties of a live view; none if the relation is not a live view of this package. -#}
 {% macro read_live_view(live) %}
     {%- set properties = dbt_backfill.read_table_properties(live) -%}
     {{ return(properties if 'dbt_backfill.live' in properties else none) }}
@@ -54,12 +54,12 @@
 
 
 {#-
-    Make the view for a state, after its barrier. If the plan was given up, the state belongs to no version, so the previous view stays. The
-    next generation, which is filled beside the MV, gets no view: the view of the MV in use is complete.
+    Make the view for a state, after its barrier. If the plan was given up, the state belongs to no version, so the previous view stays. A next
+    generation gets no view, because the view of the MV in use is complete.
 
-    The MV's version is read before the script checks that the state is still the same, so no barrier came between them. If a barrier did
-    come between them, its run makes the view. It is a script, because outside of a script Iceberg's session catalog makes it an Iceberg
-    view; if that is replaced, Spark continues to read the previous text.
+    The MV's version is read before the script checks that the state is still the same. So the version belongs to the state. If another run has
+    committed a barrier meanwhile, that run makes the view. The view is made in a script, because outside of a script Iceberg's session catalog would
+    make an Iceberg view. If an Iceberg view is replaced, Spark continues to read its previous text.
 -#}
 {% macro run_live_view(backfill, state) %}
     {%- set committed = state.committed -%}
@@ -89,7 +89,7 @@
     end
     {%- endset -%}
     {%- do dbt_backfill.run_table('make the live view of the barrier ' ~ state.epoch, sql) -%}
-    {#- Of the MV's grants a view can only have `select`. Some catalogs keep the grants of a replaced view, others do not. -#}
+    {#- Of the MV's grants, a view can only have `select`. Some catalogs keep the grants of a replaced view, other catalogs do not. -#}
     {%- set grants = {} -%}
     {%- for privilege, grantees in (config.get('grants') or {}).items() if privilege | lower == 'select' -%}
         {%- do grants.update({privilege: grantees}) -%}
@@ -99,14 +99,15 @@
 
 
 {#-
-    At the end of a run that committed no barrier of the MV, make the view if it does not exist, does not belong to the last barrier (for
-    example, because that run died), or not to the MV's current version: after a compaction, the version before it may be cleaned away. Drop
-    the view if the model does not have the option any more. While a next generation is filled, the state is that of the next generation,
-    and the MV's own barriers make the view. Without the option, this macro is called only if dbt lists a relation of the view's name. Thus
-    most runs do not ask Spark for a view.
+    At the end of a run that committed no barrier of the MV, make the view if it does not exist. Make it again if it does not belong to the last
+    barrier (for example, because that run died) or to the MV's current version: after a compaction, the files of the previous version may be removed.
+    Drop the view if the model does not have the option any more. While a next generation is filled, the state is that of the next generation, and the
+    MV's own barriers make the view. Without the option, this macro is called only if dbt lists a relation with the view's name. So most runs do not
+    ask Spark for a view.
 
     Arguments:
-      result (dict): the result of run_barriers or run_beside. found (dict): see check_live_view.
+      result (dict): the result of run_barriers or run_beside.
+      found (dict): see check_live_view.
 -#}
 {% macro make_or_drop_live_view(backfill, result, found) %}
     {%- set live = backfill.live -%}
@@ -126,8 +127,8 @@
 
 
 {#-
-    This is a script, because in a script Iceberg's session catalog does not treat the view as an Iceberg view. If there is no view, it does
-    nothing.
+    Return a script that drops the view. It is a script because in a script Iceberg's session catalog does not treat the view as an Iceberg view. If
+    there is no view, the script does nothing.
 -#}
 {% macro get_drop_live_view_sql(live) -%}
     begin
@@ -137,9 +138,9 @@
 
 
 {#-
-    Return the view's query: the whole of Q at the version of the committed barrier. The rows up to the position come from the MV, and the
-    rest from Q over the upstream, including keys with a null, which no range has read. All rows come from Q over the upstream while vnodes
-    have different positions, columns are being filled, or the MV has previous rows in a sweep.
+    Return the view's query, which returns all rows of the model's query (Q) at the version of the committed barrier. The rows up to the position come
+    from the MV. The other rows come from Q over the upstream; they include rows with a null in the key, because no range has read them. All rows come
+    from Q over the upstream while vnodes have different positions, columns are being filled, or the MV has previous rows in a sweep.
 
     Arguments:
       state (dict): as read_state returned it, not `dirty`.

@@ -1,16 +1,19 @@
 {#-
-    The replicated arrangement: `<mv>__replica`, a copy of the rows of the upstream that are still to be read, with the columns that
-    the query needs, in files ordered by the key, about one for each range ahead. Without a replica, if the files of the upstream are not
-    ordered by the key, each range reads the whole upstream.
+    This file makes the replica, `<mv>__replica`: a copy of the rows of the upstream that are still to be read, with the columns that the query needs.
+    The files of the replica are ordered by the key, with about one file for each range ahead. Without a replica, each range reads the whole upstream
+    if the files of the upstream are not ordered by the key.
 
-    The replica only provides the rows of a range; the plan does not depend on it. A range is the replica's rows, overlaid by the changes
-    since the replica's version, see get_copied_source. If these changes are not known, or a plan is adopted, the upstream itself is read.
+    The replica only provides the rows of a range; the plan does not depend on it. A range has the replica's rows, and for each key that changed after
+    the replica's version the key's new row, see get_copied_source. If these changes are not known, or if the run executes a plan of another run, the
+    range is read from the upstream itself.
     A plan contains the replica as the source of the role `replica`: {
-      'relation', 'kind', 'id': of its creation, 'version': of its table; none if the replica must not be read any more,
+      'relation', 'kind', 'id': an id of the replica's creation, 'version': the version of the replica's table; none if the replica must not be read
+        any more,
       'definition': as JSON {
-        'version': the upstream's version that it shows, as text, 'query_hash', 'query_columns': of the query that it was made for,
+        'version': the upstream's version that it shows, as text, 'query_hash', 'query_columns': the hash and columns of the query that it was made
+          for,
         'vnodes', 'vnode_count': the vnodes whose rows it has, 'columns': the names of the upstream's columns that it has,
-        'ranges': how many of the next ranges it has rows for; none for all,
+        'ranges': how many of the next ranges it has rows for; none for all ranges,
         'scans': see get_bounds_sql; none if it is not known
       }
     }
@@ -21,7 +24,7 @@
     Return the source of the role `replica` of the committed plan, if the next range can be read from the replica; otherwise none.
 
     Arguments:
-      seen (string or none): the id of the replica that this run has made, or has found.
+      seen (string or none): the id of the replica that this run has made or found.
 -#}
 {% macro find_replica(backfill, state, observed, seen=none) %}
     {%- set source = dbt_backfill.get_source(state.committed, 'replica') -%}
@@ -30,8 +33,8 @@
     {%- set upstream = dict(dbt_backfill.get_source(state.committed), version=noted.version) -%}
     {%- set fits_query = noted.query_hash == backfill.query_hash and noted.query_columns == state.committed.query_columns -%}
     {#-
-        The replica has to have the rows of all vnodes that are read. A replica of only some ranges counts them, so the next ranges must
-        have the same size.
+        The replica has to have the rows of all vnodes that are read. A replica with only some ranges records how many ranges it has, so the next
+        ranges must have the same size.
     -#}
     {%- set selected = backfill.options.backfill_vnodes -%}
     {%- set fits_ranges = noted.vnode_count == state.committed.vnode_count
@@ -42,7 +45,8 @@
             or dbt_backfill.load_table(backfill.replica) is none -%}
         {{ return(none) }}
     {%- endif -%}
-    {#- Another run may have made another replica since. And if somebody compacts all tables of a schema, the replica's version may expire. -#}
+    {#- Another run may have made another replica since then. Also, the replica's version may expire, for example if somebody compacts all tables of a
+        schema. -#}
     {%- if seen == source.id -%} {{ return(source) }} {%- endif -%}
     {{ return(source if dbt_backfill.read_replica(backfill) == {'id': source.id, 'version': source.version} else none) }}
 {% endmacro %}
@@ -55,9 +59,10 @@
 
 
 {#-
-    Return why no replica can be made, see make_replica; none if one can. A replica needs the format of the upstream, because another format
-    may return other types than were written. It is not made with a change table of the user's own, because the owner may delete events from
-    it. It needs check_key, because if a key appears twice, the feed need not report that one of the two rows was deleted.
+    Return why no replica can be made, see make_replica; none if a replica can be made. A replica needs the format of the upstream, because another
+    format may return other types than were written. No replica is made if the model has the user's own change table, because the owner may delete
+    events from that table. A replica needs check_key, because if a key appears twice, the feed does not always report that one of the two rows was
+    deleted.
 -#}
 {% macro why_no_replica(upstream, feed, options) %}
     {%- set name, format = upstream.relation.render(), dbt_backfill.upstream_traits(upstream).copy_format -%}
@@ -69,9 +74,9 @@
 
 
 {#-
-    Return the choice. If its range is to be read from a replica, its plan gets a source of the role `replica`; the replica is made now if
-    there is none. 'copy' is the source to read, absent if the upstream itself is read. A plan that reads no replica still records the last
-    one, without a version, because the record says how often the upstream would be read without a replica.
+    Return the choice. If its range is to be read from a replica, its plan gets a source of the role `replica`; the replica is made now if it does not
+    exist. 'copy' is the source to read; absent if the upstream itself is read. A plan that reads no replica still records the last replica, without a
+    version, because the record says how often the upstream would be read without a replica.
 
     Arguments:
       found (dict or none): the result of find_replica.
@@ -80,12 +85,13 @@
     {%- set plan, last = choice.plan, dbt_backfill.get_source(state.committed, 'replica') -%}
     {%- set without = dict(choice, plan=dict(plan, sources=dbt_backfill.with_void_copy(plan.sources, [last] if last else []))) -%}
     {%- if state.finished -%}
-        {#- Record once more that it is not read, so that release_replica drops the replica of a run that died after the last range. -#}
+        {#- Record once more that the replica is not read, so that release_replica drops a replica that a run left when it died after the last
+            range. -#}
         {{ return(without if last and last.get('version') is not none else choice) }}
     {%- elif not dbt_backfill.may_replicate(backfill) -%}
         {{ return(without) }}
     {%- elif plan.kind != 'advance' or not dbt_backfill.moves_position(plan) -%}
-        {#- A replica of only some ranges counts ranges, so the bounds must stay the same. -#}
+        {#- A replica with only some ranges records how many ranges it has, so the bounds must stay the same. -#}
         {%- set keeps_it = found and plan.kind in ['advance', 'fill']
             and (dbt_backfill.is_whole(found) or plan.get('next_bounds') == state.committed.get('next_bounds')) -%}
         {{ return(dict(choice, plan=dict(plan, sources=plan.sources + [found])) if keeps_it else without) }}
@@ -97,7 +103,7 @@
     {%- if not has_it and evidence and evidence.get('scans') is not none and dbt_backfill.count_ranges_ahead(plan) > 1 -%}
         {%- do log(
             dbt_backfill.get_model_name(model) ~ ': ' ~ dbt_backfill.get_scans_text(backfill, plan, evidence)
-                ~ (', so they are copied, ordered by the key' if wanted else ', which is too little for a copy'),
+                ~ (', so these rows are copied in the order of the key' if wanted else ', which is too little for a copy'),
             info=wanted
         ) -%}
     {%- endif -%}
@@ -110,8 +116,8 @@
 
 
 {#-
-    Return the evidence of an earlier run that found the bounds: {'scans', 'rows': how many rows are still to be read}; none if there is
-    none.
+    Return the evidence from an earlier run that found the bounds: {'scans', 'rows': how many rows are still to be read}; none if no run has recorded
+    evidence.
 
     Arguments:
       source (dict or none): the source of the role `replica` in the committed plan.
@@ -123,15 +129,15 @@
 
 
 {#-
-    True if a plan without a replica gets one. Copying the upstream and reading the copy costs about as much as two scans of the upstream,
-    plus one for each part, see docs/replica.md. `auto` makes a replica if the ranges ahead would waste many more reads of rows.
+    True if a plan without a replica gets one. Copying the upstream and reading the copy costs about as much as two scans of the upstream, plus one
+    scan for each part, see docs/replica.md. `auto` makes a replica if the ranges ahead would read many more rows than that.
 -#}
 {% macro wants_replica(backfill, plan, evidence) %}
     {%- set ahead = dbt_backfill.count_ranges_ahead(plan) -%}
     {%- if ahead == 1 or backfill.options.replicate != 'auto' -%} {{ return(ahead > 1 and backfill.options.replicate == 'always') }} {%- endif -%}
     {%- if not evidence or evidence.get('scans') is none -%} {{ return(false) }} {%- endif -%}
     {%- set spared = [evidence.scans, ahead] | min - 2 - dbt_backfill.count_parts(backfill, plan) -%}
-    {#- A replica is worth its statements if it saves reading this many rows. -#}
+    {#- A replica costs several statements. It is worth them if it saves reading this number of rows. -#}
     {{ return(spared * evidence.rows >= 10000000) }}
 {% endmacro %}
 
@@ -144,9 +150,8 @@
 
 
 {#-
-    Return how many ranges a part has, according to the option `replica_rows`; none if all ranges ahead are copied at once. They are also
-    copied at once if only some vnodes move: the bounds of these vnodes are found again for each barrier, but a part must end at a known
-    bound.
+    Return how many ranges a part has, according to the option `replica_rows`; none if all ranges ahead are copied together. They are copied together
+    if only some vnodes move: the bounds of these vnodes are found again for each barrier, but a part must end at a known bound.
 -#}
 {% macro _count_ranges_of_part(backfill, plan) %}
     {%- set limit, range_size = backfill.options.get('replica_rows'), backfill.options.backfill_rate_limit -%}
@@ -163,7 +168,7 @@
     {%- set scans = [evidence.scans, dbt_backfill.count_ranges_ahead(plan)] | min -%}
     {{ return(dbt_backfill.get_ranges_text(plan) ~ ' ahead would read ' ~ '{:,.1f}'.format(scans) ~ ' times the '
         ~ '{:,}'.format(evidence.rows) ~ ' rows of ' ~ backfill.upstream.relation.render() ~ ' that are left: '
-        ~ '{:,.0f}'.format(scans * evidence.rows) ~ ' rows in all, where a copy costs about as much as '
+        ~ '{:,.0f}'.format(scans * evidence.rows) ~ ' rows in all, while a copy costs about as much as '
         ~ '{:,}'.format((2 + dbt_backfill.count_parts(backfill, plan)) * evidence.rows)) }}
 {% endmacro %}
 
@@ -189,7 +194,7 @@
     {%- set columns, id = dbt_backfill.get_needed_columns(backfill, plan), local_md5(plan.plan_id ~ 'replica') -%}
     {%- if not dbt_backfill._can_make(backfill, plan, columns) -%} {{ return(none) }} {%- endif -%}
     {%- set bounds = ([plan.range_high] if not plan.last_range else []) + (plan.next_bounds or []) -%}
-    {#- A part ends at the latest at the last known bound; if no bound is known, all rows ahead are copied. -#}
+    {#- A part does not go beyond the last known bound. If no bound is known, all rows ahead are copied. -#}
     {%- set most = dbt_backfill._count_ranges_of_part(backfill, plan) -%}
     {%- set is_whole = most is none or most > bounds | length and plan.bounds_complete -%}
     {%- set ranges = none if is_whole else [most, bounds | length] | min -%}
@@ -197,11 +202,11 @@
     {%- set sql = dbt_backfill.get_replica_sql(backfill, state, plan, columns, bounds[:ranges] if ranges else bounds, not is_whole, id) -%}
     {%- set handler = dbt_backfill.upstream_traits(backfill.upstream).lost_conditions -%}
     {#-
-        Drop the previous replica, because not every Iceberg table can be replaced: its format cannot become older, and a Hive metastore
-        compares columns by their positions.
+        Drop the previous replica, because some Iceberg tables cannot be replaced: the format version of a table cannot become lower, and a Hive
+        metastore compares columns by their positions.
     -#}
     {%- if backfill.options.file_format == 'iceberg' -%} {%- do dbt_backfill._drop_own_replica(backfill) -%} {%- endif -%}
-    {#- If Spark can report deleted files of the upstream by a condition, return it as `lost`. -#}
+    {#- If Spark raises a condition when files of the upstream are gone, the script catches it and returns `lost`. -#}
     {%- if handler -%}
         {%- set sql -%}
             begin
@@ -214,13 +219,13 @@
     {%- set told = dbt_backfill.run_table('copy the rows that are ahead', sql) -%}
     {%- if handler and told[0][0] | string | lower == 'true' -%}
         {%- do dbt_backfill.refuse(
-            'files of the version ' ~ dbt_backfill.get_source(plan).version ~ ' of ' ~ backfill.upstream.relation.render()
-                ~ ' were deleted while it was copied', 'Nothing is lost; run again to continue'
+            'files of version ' ~ dbt_backfill.get_source(plan).version ~ ' of ' ~ backfill.upstream.relation.render()
+                ~ ' were deleted while this run copied that version', 'Nothing is lost; run again to continue'
         ) -%}
     {%- endif -%}
     {%- set made = dbt_backfill.read_replica(backfill) -%}
     {%- if made.id != id -%}
-        {%- do dbt_backfill.refuse('another run has copied its upstream meanwhile', 'Nothing is lost; run again to continue') -%}
+        {%- do dbt_backfill.refuse('another run copied the upstream at the same time', 'Nothing is lost; run again to continue') -%}
     {%- endif -%}
     {%- do adapter.cache_added(backfill.replica.incorporate(type='table')) -%}
     {%- do log(
@@ -239,7 +244,10 @@
 {% endmacro %}
 
 
-{#- Return {'version', 'id'} of the existing replica. The version is read before the id: if the id is still the same, the version belongs to it. -#}
+{#-
+    Return {'version', 'id'} of the existing replica. The version is read before the id: if the id is still the same, the version belongs to that
+    replica.
+-#}
 {% macro read_replica(backfill) %}
     {%- set version = none if backfill.options.file_format == 'iceberg' else dbt_backfill.read_version(backfill, 'replica') -%}
     {%- set properties = dbt_backfill.read_table_properties(backfill.replica) -%}
@@ -248,15 +256,15 @@
 
 
 {#-
-    True if the replica's format can keep the columns, and no other table has the replica's name. With `replicate: always`, refuse instead
-    of returning false.
+    True if the replica's format can keep the columns, and no other table has the replica's name. With `replicate: always`, refuse the run instead of
+    returning false.
 -#}
 {% macro _can_make(backfill, plan, columns) %}
     {%- set existing, is_asked_for = dbt_backfill.load_table(backfill.replica), backfill.options.replicate == 'always' -%}
     {%- if existing is not none and 'dbt_backfill.replica' not in dbt_backfill.read_listed_properties(existing, backfill.replica) -%}
         {%- if not is_asked_for -%} {{ return(false) }} {%- endif -%}
         {%- do dbt_backfill.refuse(
-            backfill.replica.render() ~ ', which would be its replica, was not created by this package',
+            backfill.replica.render() ~ ' has the name of its replica, but was not created by this package',
             "Set replicate='never', or give that table another name"
         ) -%}
     {%- endif -%}
@@ -275,14 +283,14 @@
 
 
 {#-
-    Return the statement that makes the copy. Each partition `__bf_part` holds the keys of one range, or of some neighbouring ranges, in its
-    own directory: Spark's distribution by hash alone would mix the keys of several ranges in a file. A large partition is split among
-    tasks, each of which sorts and writes its rows. Spark does that for a distribution by a hint, if adaptive execution is on
+    Return the statement that makes the copy. Each partition `__bf_part` holds the keys of one range, or of some neighbouring ranges, in its own
+    directory. A distribution by hash alone would mix the keys of several ranges in one file. A hint distributes the rows, so Spark splits a large
+    partition among several tasks, and each task sorts and writes its rows. Spark does so only if adaptive execution is on
     (`spark.sql.adaptive.enabled`, the default).
 
     Arguments:
-      bounds (list): of the ranges ahead.
-      limited (boolean): whether rows beyond the last bound are left out.
+      bounds (list): the bounds of the ranges ahead.
+      limited (boolean): true if rows beyond the last bound are left out.
 -#}
 {% macro get_replica_sql(backfill, state, plan, columns, bounds, limited, id) -%}
     {%- set window = {
@@ -322,8 +330,8 @@
 
 
 {#-
-    Return the properties of the replica. It keeps statistics only for the key, whose columns come first, because only these are used to
-    skip files.
+    Return the properties of the replica. The replica keeps statistics only for the columns of the key, which come first, because only these
+    statistics are used to skip files.
 -#}
 {% macro _get_replica_properties(backfill, plan, columns, id) %}
     {%- set names, types = columns | map(attribute='name') | list, columns | map(attribute='type') | list -%}
@@ -338,7 +346,7 @@
 {% endmacro %}
 
 
-{#- Drop the replica if nothing will be read from it any more, even if a run that died has left it. -#}
+{#- Drop the replica if no range will be read from it any more, even if a run that died has left the replica. -#}
 {% macro release_replica(backfill, state) %}
     {%- set source = dbt_backfill.get_source(state.committed, 'replica') -%}
     {%- set is_used = source and source.get('version') is not none and not state.finished -%}
@@ -367,9 +375,9 @@
 
 
 {#-
-    Release a replica if many rows of a range have changed since it was made: reading these changes for each range would cost more than
-    another copy. The next plan makes another replica if it is worth its cost. The table stays, because the versions of a new table would
-    start again at 0. Return true if it was released.
+    Release a replica if many rows of a range have changed since the replica was made: reading these changes for each range would cost more than
+    another copy. The next plan makes another replica if that is worth its cost. The table is not dropped, because the versions of a new table would
+    start again at 0. Return true if the replica was released.
 
     Arguments:
       result (dict): the result of the script that planned the barrier, see get_plan_script.

@@ -2,7 +2,8 @@
     Return a plan that gives the MV another number of vnodes. The rest of the last committed plan stays the same.
 
     Arguments:
-      node (dict): the model's node of the graph. low (list or none): the lowest position of all vnodes.
+      node (dict): the model's node in the graph.
+      low (list or none): the lowest position of all vnodes.
 -#}
 {% macro new_rescale_plan(state, node, vnode_count, low) %}
     {%- set last, kept = state.committed, {} -%}
@@ -34,12 +35,12 @@
     Return a select of the vnodes that a rescale creates, one row per vnode: {
       '__bf_vnode': its number,
       '__bf_finished', '__bf_position', '__bf_row_count': its initial state
-    }. It has no row once the plan has been committed or given up.
+    }. The select returns no row once the plan has been committed or given up.
 
     Let g be the smaller of the old and new numbers of vnodes. A new vnode gets its keys from the old vnodes with the same remainder modulo
-    g. If a vnode is split, its first child, which has the parent's number, gets the parent's count, so the sum of the counts stays the
-    same. If vnodes with different positions are merged, fewer rows count as read: for each of them at most the count of the vnode with the
-    lowest position.
+    g. If a vnode is split, the new vnode with the parent's number gets the parent's count of rows, so the sum of the counts stays the same. If vnodes
+    with different positions are merged, fewer rows count as read: each merged vnode counts at most as many rows as the vnode with the lowest
+    position.
 -#}
 {% macro get_rescaled_vnodes_sql(backfill, state, plan) -%}
     {%- set former_count, shared = state.committed.vnode_count, [state.committed.vnode_count, plan.vnode_count] | min -%}
@@ -47,12 +48,12 @@
     {%- set descending = dbt_backfill.is_descending(plan.key) -%}
     {%- set least_by = 'max_by' if descending else 'min_by' -%}
     {#-
-        Nulls sort first. In descending order the greatest position is the least advanced one, so this term makes a vnode that has not begun
-        the greatest.
+        Nulls sort first, so in ascending order a vnode that has not begun is the least advanced one. In descending order the greatest position is the
+        least advanced one, so this term sorts a vnode that has not begun as the greatest.
     -#}
     {%- set begins = 'not former.backfill_finished and ' ~ positions[0] ~ ' is null' -%}
     {%- set order = ['not former.backfill_finished', begins] if descending else ['former.backfill_finished'] -%}
-    {#- A finished vnode keeps its last key as its position, so ignore that here. -#}
+    {#- A finished vnode keeps its last key as its position. Ignore that position here. -#}
     {%- for column in positions -%} {%- do order.append('if(former.backfill_finished, null, ' ~ column ~ ')') -%} {%- endfor -%}
     {%- set order = 'struct(' ~ order | join(', ') ~ ')' -%}
     select
@@ -85,7 +86,7 @@
 {%- endmacro %}
 
 
-{#- Return a MERGE that removes the rows of the MV above the position that their vnode will have. -#}
+{#- Return a MERGE that removes the rows of the MV above the new position of their vnode. -#}
 {% macro get_lowering_sql(backfill, state, plan) -%}
     {%- set keys, columns = plan.key, dbt_backfill.mv_columns(plan.key, 'mv.') -%}
     {%- set positions = dbt_backfill.position_columns(keys, 'vnodes.__bf_position.') -%}

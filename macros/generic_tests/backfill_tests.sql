@@ -1,7 +1,7 @@
 {#-
     Passes if every vnode of the MV is backfilled to its end, all columns are filled, and no rebuild has begun. A line in dbt's output, and
-    the column `unfilled` of the failing rows, name the columns that are not filled yet. Under `--empty`, when tests read no rows, it passes
-    like any other test.
+    the column `unfilled` of the failing rows, name the columns that are not filled yet. With `--empty`, tests read no rows, and this test passes like
+    any other test.
 
     Usage, on a model with materialized='backfilled_mv':
       data_tests:
@@ -24,11 +24,11 @@
 
 
 {#-
-    Passes if the MV equals its definition: Q(upstream @ S where pk <= current_pos), with S and the positions from the progress table. It
-    compares both ways, and counts duplicates. It fails with the rows that are `missing` in the MV, and the rows that are `unexpected` in
-    it.
+    Passes if the MV equals its definition: Q(upstream @ S where pk <= current_pos), with S and the positions from the progress table. The test finds
+    rows that only one side has, and counts duplicates. If it fails, it returns the rows that are `missing` in the MV, and the rows of the MV that are
+    `unexpected`.
 
-    It reads the upstream up to the position, and the whole MV.
+    The test reads the upstream up to the position, and the whole MV.
 
     Usage, on a model with materialized='backfilled_mv':
       data_tests:
@@ -67,7 +67,7 @@
 {% endtest %}
 
 
-{#- True if the invocation only compiles its nodes, or makes a catalog. Then the MV may never have run, and nothing is read to compare it. -#}
+{#- True if the invocation only compiles its nodes, or makes a catalog. In this case the MV may not exist, so the test reads nothing. -#}
 {% macro is_only_compiled() %}
     {{ return(execute and invocation_args_dict.get('which') in ['compile', 'generate']) }}
 {% endmacro %}
@@ -85,13 +85,14 @@
 
 
 {#-
-    Return the tables of the tested MV, see get_relations, and the 'name' by which run-operations know it: the name of its model, which may
-    have an alias or a version, or the table's name if no model makes it. Refuse a relation without a state of its own, and a test with a
-    `where`.
+    Return the tables of the tested MV, see get_relations, and its 'name' for run-operations. This is the name of its model, which may have an alias
+    or a version; if no model makes the MV, it is the table's name. Refuse a relation without a state of its own, and a test with a `where`.
 -#}
 {% macro get_tested_relations(model, test) %}
     {%- if model is string -%}
-        {%- do dbt_backfill.refuse('this test checks the whole MV, but a where is set for it: ' ~ model, 'Remove the where of this test', mv=test) -%}
+        {%- do dbt_backfill.refuse(
+            "this test checks the whole MV, but its config sets 'where': " ~ model, "Remove 'where' from this test", mv=test
+        ) -%}
     {%- endif -%}
     {%- set maker = dbt_backfill.find_maker(model, ['model']) -%}
     {%- set relations = dict(dbt_backfill.get_relations(model), name=model.identifier if maker is none else dbt_backfill.get_model_name(maker)) -%}

@@ -1,13 +1,13 @@
 {#-
-    A materialized view (MV) that is filled in slices from a large, changing table. It is exact from the first slice on:
+    Make a materialized view (MV) that is filled in slices from a large, changing table. The MV is exact from the first slice on:
 
         at every commit of the MV,  MV = Q(upstream @ S where pk <= current_pos), per vnode
 
-    with Q the model's query and S one version of the upstream. A run is one barrier, or several (`barriers_per_run`): observe, plan, merge
-    the changes, merge the next range, commit the progress. docs/barrier.md draws it.
+    Here Q is the model's query and S is one version of the upstream. A run has one barrier, or several (`barriers_per_run`). A barrier has these
+    steps: observe, plan, merge the changes, merge the next range, commit the progress. docs/barrier.md has a drawing of a barrier.
 -#}
 {% materialization backfilled_mv, adapter='spark', supported_languages=['sql'] %}
-    {#- Macros can only see --sample in the invocation's arguments. -#}
+    {#- dbt passes `--sample` to macros only in the invocation's arguments. -#}
     {%- set sampled = invocation_args_dict.get('sample') is not none -%}
     {%- set reads_nothing = flags.EMPTY or sampled -%}
     {%- set existing_relation = load_relation(this) -%}
@@ -44,25 +44,25 @@
     {%- if not is_former and (config.persist_relation_docs() or config.persist_column_docs()) -%}
         {%- do dbt_backfill.apply_docs(backfill, found, state) -%}
     {%- endif -%}
-    {#- Rows that a sweep has not reached, and columns that are being filled, need not satisfy the contract yet. -#}
+    {#- Rows that a sweep has not compared yet, and columns that are being filled, may still violate the contract. -#}
     {%- set is_whole = not reads_nothing and not is_former and not dbt_backfill.is_sweeping(state) and not dbt_backfill.get_filling(state) -%}
     {%- set has_constraints = found and ((config.get('contract') or {}).enforced or 'dbt_backfill.constraints' in found.properties) -%}
     {%- if is_whole and has_constraints -%} {%- do dbt_backfill.apply_constraints(backfill, found.properties) -%} {%- endif -%}
 
     {{ dbt_backfill.run_all_hooks(post_hooks, outside_first=false) }}
 
-    {#- A test of the same invocation looks up both relations in dbt's cache. -#}
+    {#- Tests of the same invocation look up both relations in dbt's cache. -#}
     {{ return({'relations': [backfill.mv, backfill.progress]}) }}
 {% endmaterialization %}
 
 
 {#-
     Run the hooks of a model, including hooks that run outside of a transaction (`before_begin`, `after_commit`). Spark has no transactions,
-    and dbt-spark's own materializations silently skip such hooks. Here they run as in other adapters: before or after the other hooks.
+    and dbt-spark's own materializations silently skip such hooks. Here these hooks run as in other adapters: before or after the other hooks.
 
     Arguments:
-      hooks (list of {'sql', 'transaction'}): the hooks that dbt passes to a materialization. outside_first (boolean): true if the hooks
-      outside of a transaction run first, as for pre-hooks.
+      hooks (list of {'sql', 'transaction'}): the hooks that dbt passes to a materialization.
+      outside_first (boolean): true if the hooks outside of a transaction run first, as for pre-hooks.
 -#}
 {% macro run_all_hooks(hooks, outside_first) %}
     {%- set inside, outside = [], [] -%}
@@ -77,7 +77,8 @@
     Return the query with the upstream's plain name instead of the filtered subquery that dbt inserts for `--empty` and `--sample`. Such a
     run reads nothing, but it creates the tables for the real query.
 
-    Only dbt's own forms are replaced, each once and the inner one first: a filter of the user may enclose them.
+    Only the subqueries that dbt itself writes are replaced, each of them once. The inner one is replaced first, because a filter of the user may
+    enclose it.
 -#}
 {% macro get_unsampled_sql(sql, empty, sampled) %}
     {%- set name = '((?:`[^`]+`|[^\\s()`])+)' -%}

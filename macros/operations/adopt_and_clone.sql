@@ -34,9 +34,9 @@
         'count the rows of ' ~ mv.identifier, "select to_json(named_struct('count', count(*))) from " ~ mv.render(), mv
     )[0]['count'] -%}
     {%- do log(
-        name ~ ': ' ~ mv.render() ~ ' is to be adopted with its ' ~ dbt_backfill.get_count_text(rows, 'row')
-            ~ '. Stop what else writes to it, and run the model: dbt run --select ' ~ name
-            ~ '. That checks its columns and keys, and begins to compare its rows with the query'
+        name ~ ': ' ~ mv.render() ~ ' will be adopted with its ' ~ dbt_backfill.get_count_text(rows, 'row')
+            ~ '. Stop all other writers of the table, and run the model: dbt run --select ' ~ name
+            ~ '. The run checks the columns and keys of the table, and begins to compare its rows with the query'
             ~ dbt_backfill.get_slices_text(dbt_backfill.get_option_of(node, 'backfill_rate_limit')), info=true
     ) -%}
 {% endmacro %}
@@ -46,9 +46,8 @@
     Make the MV of a model a copy of another MV, including its state, for CI or another target. The copy continues from the position of the
     original. On Delta it is a shallow clone, on Iceberg a copy of the rows. The copy has its own id. The original is not changed.
 
-    The MV and the state are copied at versions that belong together: their versions while no barrier is running and the state does not
-    change. Until the state is copied, the copy is a clone without a state, which no run treats as an MV. If the operation ends early,
-    repeat it.
+    The MV and the state are copied at versions that belong together: the versions that they have while no barrier is running and the state does not
+    change. Until the state is copied, the copy is a clone without a state, and no run treats it as an MV. If the operation ends early, repeat it.
 
     Usage:
       dbt run-operation clone_backfill --args '{model: my_mv, source: prod.my_mv}'
@@ -56,7 +55,7 @@
     Arguments:
       model (string): the model's name, or `package.name`; of one with versions `name.v2`.
       source (string): the MV to copy, with its schema; or only a schema, for the MV of the same name there.
-      replace (boolean): whether an existing clone without a state that has the MV's name may be dropped first.
+      replace (boolean): true to drop an existing clone that has the MV's name but no state.
 -#}
 {% macro clone_backfill(model=none, source=none, replace=false) %}
     {%- set node = dbt_backfill.find_backfilled_mv(model, 'clone_backfill') -%}
@@ -86,7 +85,7 @@
     {%- do dbt_backfill.run_table('finish the clone', dbt_backfill.get_set_properties_sql(clone.mv, {'dbt_backfill.clone': ''}), clone.mv) -%}
     {%- do log(
         clone.name ~ ': ' ~ clone.mv.render() ~ ' is a clone of ' ~ original.mv.render() ~ ' with its state, at the barrier '
-            ~ original.state.epoch ~ ' (' ~ dbt_backfill.get_progress(original.state).text ~ '). The next run goes on from there', info=true
+            ~ original.state.epoch ~ ' (' ~ dbt_backfill.get_progress(original.state).text ~ '). The next run continues from there', info=true
     ) -%}
 {% endmacro %}
 
@@ -109,7 +108,7 @@
     {%- if existing.mv is none or existing.progress is none -%}
         {%- do dbt_backfill.refuse(
             original[('mv' if existing.mv is none else 'progress')].render() ~ ' does not exist, so there is no MV with its state to copy',
-            'Set source to an MV that dbt run has made', mv=clone.name
+            'Set source to an MV that dbt run has created', mv=clone.name
         ) -%}
     {%- endif -%}
     {%- set version = dbt_backfill.read_version(original, 'progress') -%}
@@ -118,7 +117,8 @@
     {%- do dbt_backfill.check_barrier_is_committed(state, clone.name, 'Copy ' ~ relation.render() ~ ' once a run has committed it') -%}
     {%- if dbt_backfill.read_version(original, 'progress') != version -%}
         {%- do dbt_backfill.refuse(
-            'a run of ' ~ relation.render() ~ ' went on while it was looked at', 'Repeat the operation while no barrier runs', mv=clone.name
+            'a run of ' ~ relation.render() ~ ' changed its state while clone_backfill was reading it',
+            'Repeat the operation while no barrier runs', mv=clone.name
         ) -%}
     {%- endif -%}
     {{ return(dict(original, existing=existing, state=state, versions=versions)) }}
@@ -126,33 +126,34 @@
 
 
 {#-
-    True if the tables have to be copied; false if only the last step of a clone is missing. Drop an unfinished clone or, with `replace`, a
-    clone without a state. Refuse to replace any other table.
+    Return true if the tables have to be copied, and false if only the last step of a clone is missing. Drop an unfinished clone. With `replace`, also
+    drop a clone without a state. Refuse to replace any other table.
 -#}
 {% macro prepare_clone(clone, original, replace) %}
     {%- set name = clone.mv.render() -%}
     {%- set mv, progress = dbt_backfill.find_table(clone.mv), dbt_backfill.find_table(clone.progress) -%}
     {%- set properties = dbt_backfill.read_listed_properties(mv, clone.mv) -%}
     {%- if mv is not none and 'dbt_backfill.id' not in properties -%}
-        {%- do dbt_backfill.refuse(name ~ ' exists, but is not a clone of an MV', 'Drop or rename it', mv=clone.name) -%}
+        {%- do dbt_backfill.refuse(name ~ ' exists, but is not a clone of an MV', 'Drop or rename that table', mv=clone.name) -%}
     {%- elif progress is not none and properties.get('dbt_backfill.clone')
             and dbt_backfill.read_table_properties(clone.progress).get('dbt_backfill.id') == properties['dbt_backfill.id'] -%}
         {%- if properties['dbt_backfill.clone'] != original.mv.render() -%}
             {%- do dbt_backfill.refuse(
-                name ~ ' is a clone of ' ~ properties['dbt_backfill.clone'] ~ ', which is not finished',
-                'Finish it with that source, or drop it: ' ~ dbt_backfill.get_operation_text('drop_backfill', '{model: ' ~ clone.name ~ '}'),
+                name ~ ' is an unfinished clone of ' ~ properties['dbt_backfill.clone'],
+                'Run clone_backfill with that source again, or drop the clone: '
+                    ~ dbt_backfill.get_operation_text('drop_backfill', '{model: ' ~ clone.name ~ '}'),
                 mv=clone.name
             ) -%}
         {%- endif -%}
         {{ return(false) }}
     {%- elif progress is not none -%}
         {%- do dbt_backfill.refuse(
-            clone.progress.render() ~ ' exists: there is an MV with its own state, or what is left of one',
-            'Drop it: ' ~ dbt_backfill.get_operation_text('drop_backfill', '{model: ' ~ clone.name ~ '}'), mv=clone.name
+            clone.progress.render() ~ ' exists, so the model already has a state',
+            'Drop the MV with its state: ' ~ dbt_backfill.get_operation_text('drop_backfill', '{model: ' ~ clone.name ~ '}'), mv=clone.name
         ) -%}
     {%- elif mv is not none -%}
         {%- if not properties.get('dbt_backfill.clone') and not replace -%}
-            {%- do dbt_backfill.refuse(name ~ ' exists, without a state', 'Add replace: true to drop it before', mv=clone.name) -%}
+            {%- do dbt_backfill.refuse(name ~ ' exists, but has no state', 'Add replace: true to drop that table first', mv=clone.name) -%}
         {%- endif -%}
         {%- do dbt_backfill.run_table('drop the clone without a state', 'drop table if exists ' ~ name, clone.mv) -%}
     {%- endif -%}
@@ -160,7 +161,10 @@
 {% endmacro %}
 
 
-{#- Return the copy of the MV: on Delta it shares the files of the original; Iceberg has no clone, so its rows are copied, with its partitions. -#}
+{#-
+    Return the statement that copies the MV. On Delta the copy shares the files of the original. Iceberg has no clone, so the statement copies the
+    rows, with the same partitions.
+-#}
 {% macro _get_copy_of_mv_sql(clone, original, id) -%}
     {%- set mv, version = original.mv.render(), original.versions.mv -%}
     {%- set own = {'dbt_backfill.id': id, 'dbt_backfill.mv': clone.mv.render(), 'dbt_backfill.clone': mv, 'dbt_backfill.adopt': ''} -%}
@@ -182,8 +186,8 @@
 
 
 {#-
-    Return the copy of the state: its rows are unchanged, except for the id. Two facts that are not known for the copy are removed: the
-    barriers that its history may lack, and the snapshot of an Iceberg MV after a barrier.
+    Return the statement that copies the state. Its rows get the id of the copy and are otherwise unchanged. Two facts that are not known for the copy
+    are removed: the barriers that its history may lack, and the snapshot of an Iceberg MV after a barrier.
 -#}
 {% macro _get_copy_of_state_sql(clone, original, id) -%}
     {%- set last = dict(original.state.committed, backfill_id=id) -%}
@@ -202,7 +206,7 @@
 {%- endmacro %}
 
 
-{#- Return the copy of the history, which an MV does not need. -#}
+{#- Return the statement that copies the history. An MV does not need a history. -#}
 {% macro _get_copy_of_history_sql(clone, original, id) -%}
     {%- set shown, columns = dbt_backfill.history_columns(), [] -%}
     {%- for name in shown.recorded.keys() | list + shown.derived.keys() | list -%}
@@ -216,8 +220,8 @@
 
 
 {#-
-    Return a copy of a table of the original with these rows. It gets the original's settings among the table properties, except the ones
-    that Spark hides, and the properties `own`.
+    Return the statement that creates a copy of a table of the original with these rows. The copy gets the table properties of the original that are
+    settings, except properties that Spark hides. It also gets the properties `own`.
 -#}
 {% macro _get_copy_sql(clone, original, table, own, rows, partitions='') -%}
     {%- set kept = {} -%}

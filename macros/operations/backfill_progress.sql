@@ -1,7 +1,7 @@
 {#-
     Return the progress of the project's MVs: a select of one row per MV, or per vnode, for the user's own model, dashboard or alert.
-    progress_of_mv_columns and progress_of_vnode_columns list its columns. An MV without a state has no row. As a run-operation it prints a
-    table, which also shows how far each MV is behind its upstream.
+    progress_of_mv_columns and progress_of_vnode_columns list its columns. An MV without a state has no row. As a run-operation, this macro prints a
+    table that also shows how far each MV is behind its upstream.
 
     Usage:
       select * from ({{ dbt_backfill.backfill_progress() }}) where lag_seconds > 3600
@@ -22,7 +22,7 @@
     {%- if by not in [none, 'vnode'] -%}
         {%- do dbt_backfill.refuse_argument('backfill_progress', 'by', by, 'vnode, or leave it out') -%}
     {%- endif -%}
-    {#- While dbt parses the model that contains the select, nothing is read. -#}
+    {#- While dbt parses the model that contains the select, this macro reads nothing. -#}
     {%- set backfills = dbt_backfill.find_backfills(model if models is none else models) if execute else [] -%}
     {%- set states = backfills | selectattr('why', 'none') | list -%}
     {#- Return the select to a model and to the user's own operation. dbt parses models even in an invocation of an operation. -#}
@@ -48,7 +48,7 @@
 {#-
     Return the selected MVs, and their next generations that have a state, in the order of their names: a list of {
       'model', 'generation', 'relations', 'has_history', 'has_controls', 'ruled_by', 'rate_limit': see core/state/progress.sql,
-      'why': why there is no readable state, as the end of a sentence; none if there is one
+      'why': why there is no readable state, as the end of a sentence; none if the state can be read
     }
 -#}
 {% macro find_backfills(models=none) %}
@@ -81,8 +81,8 @@
 
 
 {#-
-    Print the progress of MVs: as a table of 80 columns, with lines about anything unusual below an MV; or, for programs, as JSON, an object
-    per line. `states`: the entries of `backfills` that have a state, see find_backfills.
+    Print the progress of MVs as a table of 80 columns, with lines about unusual facts below an MV. For programs, print JSON instead: one object per
+    line. `states`: the entries of `backfills` that have a state, see find_backfills.
 -#}
 {% macro report_progress(backfills, states, by, format) %}
     {%- set rows = [] if not states else dbt_backfill.read_progress_and_lags(states) if by != 'vnode'
@@ -102,8 +102,8 @@
 
 
 {#-
-    Print the data of the page that the command `dbt-backfill report` makes: one line of JSON for the project, and one per MV. It only
-    reads.
+    Print the data of the page that the command `dbt-backfill report` makes: one line of JSON for the project, and one per MV. The operation writes
+    nothing.
 
     The first line is {'project', 'target', 'read_at', 'mvs': the number of lines that follow}. The line of an MV has 'model' and
     'generation'. If the MV has no readable state, it also has 'why', the reason as the end of a sentence. Otherwise it has the fields of
@@ -119,7 +119,7 @@
 -#}
 {% macro backfill_report(models=none, model=none) %}
     {%- do dbt_backfill.check_argument_names('backfill_report', kwargs, ['model', 'models'], 'backfill_report') -%}
-    {#- dbt parses the models before an operation, and one of them may call this macro. -#}
+    {#- dbt parses the models before an operation, and a model may call this macro. Nothing is read then. -#}
     {%- if not execute -%} {{ return('') }} {%- endif -%}
     {%- set backfills = dbt_backfill.find_backfills(model if models is none else models) -%}
     {%- set states = backfills | selectattr('why', 'none') | list -%}
@@ -152,7 +152,10 @@
 {% endmacro %}
 
 
-{#- Return the rows of get_progress_sql, in the order of the models, with 'source', the table that an MV follows, and how far the MV is behind it. -#}
+{#-
+    Return the rows of get_progress_sql, in the order of the models, with 'source', the table that an MV follows, and how far the MV is behind that
+    table.
+-#}
 {% macro read_progress_and_lags(states) %}
     {{ return(dbt_backfill.find_lags(dbt_backfill.read_progress_rows(
         dbt_backfill.get_progress_sql(states, dbt_backfill.followed_source('barrier.sources') ~ ' as source')
@@ -169,8 +172,8 @@
 
 
 {#-
-    Return the rows with the lag of each MV behind its upstream or change table, read from the log of that table: 'behind', the number of
-    versions, and 'behind_seconds', the age of the first of them; none if not known.
+    Return the rows with the lag of each MV behind its upstream or change table, read from the log of that table: 'behind' is the number of versions
+    that the MV does not show yet, and 'behind_seconds' is the age of the first of these versions; none if not known.
 -#}
 {% macro find_lags(rows) %}
     {%- set lags, ages, behind = [], [], [] -%}
@@ -191,8 +194,8 @@
 
 
 {#-
-    Return the answer to the question upstream_lag; none if the table does not exist or is another one, if nothing was read yet, or if the
-    table has no versions of its own, because then the number of later versions is not known.
+    Return the answer to the question upstream_lag; none if the table does not exist or was replaced by another table, or if nothing was read yet.
+    Also none if the table has no versions of its own: the number of later versions is then not known.
 -#}
 {% macro _find_lag(source) %}
     {%- if not source or source.get('version') is none -%} {{ return(none) }} {%- endif -%}
@@ -234,7 +237,7 @@
         {%- if row.get('filling') -%} {%- do notes.append('fills ' ~ row.filling) -%} {%- endif -%}
         {%- if row.get('planned') -%}
             {%- do notes.append(
-                'barrier ' ~ (row.epoch + 1) ~ ' is planned (' ~ row.planned ~ '): a run is at work, or the next one goes on with it'
+                'barrier ' ~ (row.epoch + 1) ~ ' is planned (' ~ row.planned ~ '): a run is at work, or the next run continues it'
             ) -%}
         {%- endif -%}
         {%- if 0 < row.vnodes_finished < row.vnode_count -%}
@@ -264,8 +267,8 @@
 
 
 {#-
-    Print one line of a table: the first column to the left, the others to the right. A value that is too long for a column on the left is
-    shortened.
+    Print one line of a table. The first column is aligned to the left, the other columns to the right. In a column that is aligned to the left, a
+    value that is too long is shortened.
 -#}
 {% macro _report_line(values, widths, last_left=false) %}
     {%- set cells = [] -%}

@@ -20,8 +20,8 @@
 
 
 {#-
-    Set how many rows of the upstream a barrier of the MVs reads, from their next barrier on, even in a running dbt run. The setting
-    replaces `backfill_rate_limit` until it is lifted.
+    Set how many rows of the upstream each barrier of the MVs reads, from the next barrier on, even in a running dbt run. The setting replaces
+    `backfill_rate_limit` until the setting is lifted.
 
     Usage:
       dbt run-operation throttle_backfill --args '{model: my_mv, rows: 10000}'
@@ -42,8 +42,8 @@
 
 
 {#-
-    Lift a pause: the config applies again. A throttle that the pause has replaced does not apply again. If no pause but a throttle is set,
-    the throttle stays.
+    Lift a pause: the config applies again. A throttle that the pause has replaced does not apply again. If a throttle is set and no pause, the
+    throttle stays.
 
     Usage:
       dbt run-operation resume_backfill --args '{model: my_mv}'
@@ -70,7 +70,7 @@
     {%- set ways = [given.model, given.models, given['all'] or none] | reject('none') | list -%}
     {%- if ways | length != 1 -%}
         {%- do dbt_backfill.refuse(
-            ('more than one' if ways else 'none') ~ ' of model, models and all is given',
+            ('more than one' if ways else 'none') ~ ' of the arguments model, models and all is given',
             "Name one model, several or all: --args '{model: my_mv}', '{models: [my_mv, other_mv]}' or '{all: true}'", mv=operation
         ) -%}
     {%- endif -%}
@@ -87,9 +87,8 @@
 
 
 {#-
-    Set the rate limit of the MVs whose limit differs, and print the setting that then applies. All MVs are checked before anything is
-    written. With
-    `all`, an MV that has never run is skipped.
+    Set the rate limit of each MV that has another limit, and print the setting that applies afterwards. All MVs are checked before anything is
+    written. With `all`, an MV that has never run is skipped.
 
     Arguments:
       given (dict): see find_controlled_nodes.
@@ -135,12 +134,12 @@
 
 
 {#-
-    Return a script that sets a rate limit, and returns the resulting setting. It inserts a row, which conflicts with no barrier. The time
-    and the user are literals in the script: if it is sent twice, both rows are equal.
+    Return a script that sets a rate limit, and returns the resulting setting. The script inserts a row, which conflicts with no barrier. The time and
+    the user are literals in the script: if the script is sent twice, both rows are equal.
 
     Arguments:
       setting (dict): {'value', 'by', 'at': microseconds since 1970}.
-      location (string): the LOCATION clause of the table, empty for the catalog's own location.
+      location (string): the LOCATION clause of the table; empty for the catalog's default location.
 -#}
 {% macro get_set_control_script(operated, backfill_id, setting, location='') -%}
     {%- set format, text = operated.options.file_format, dbt_backfill.string_literal -%}

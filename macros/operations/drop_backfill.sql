@@ -2,8 +2,8 @@
     Drop an MV and all tables and views beside it, see get_relations, after checking that this package created them. If a drop ends early,
     the same command drops the rest.
 
-    The state is dropped last. While the state exists without its MV, a run of the model is refused, and the state shows which upstream is
-    held by a tag.
+    The state is dropped last. While the state exists without its MV, a run of the model is refused, and the state shows the tag that holds a version
+    of its upstream.
 
     Usage:
       dbt run-operation drop_backfill --args '{model: my_mv}'
@@ -13,16 +13,16 @@
 
     Arguments:
       model (string): the model's name, or `package.name`; of one with versions `name.v2`.
-      mv (string): instead of `model`, the table of a model that does not exist any more, with its schema. keep_mv (boolean): drop only the
-      tables beside the MV, because the model is not a backfilled_mv any more, or will adopt the table again. generation (string): `next` to
-      drop only the next generation, which a full refresh fills beside the MV. The MV stays unchanged.
+      mv (string): the table of a model that does not exist any more, with its schema. Use it instead of `model`.
+      keep_mv (boolean): drop only the tables beside the MV. Use it if the model is not a backfilled_mv any more, or will adopt the table again.
+      generation (string): `next` to drop only the next generation, which a full refresh fills beside the MV. The MV stays unchanged.
 -#}
 {% macro drop_backfill(model=none, mv=none, keep_mv=false, generation=none) %}
     {%- set name = model or mv or 'drop_backfill' -%}
     {%- do dbt_backfill.check_argument_names('drop_backfill', kwargs, ['model', 'mv', 'keep_mv', 'generation'], name) -%}
     {%- if (model is none) == (mv is none) -%}
         {%- do dbt_backfill.refuse(
-            'neither model nor mv is given' if model is none else 'both model and mv are given',
+            'neither the argument model nor the argument mv is given' if model is none else 'both the argument model and the argument mv are given',
             "Name one MV: --args '{model: my_mv}', or, if its model is gone, --args '{mv: my_schema.my_mv}'", mv='drop_backfill'
         ) -%}
     {%- elif model is not none and (model is not string or not model) -%}
@@ -48,14 +48,15 @@
     {%- if node is none and owner is not none and owner.config.materialized == 'backfilled_mv' -%}
         {%- set owning = dbt_backfill.get_model_name(owner) -%}
         {%- do dbt_backfill.refuse(
-            'the model ' ~ owning ~ ' makes it', "Name the model: --args '{model: " ~ owning ~ "}'", mv=relation.render()
+            'the model ' ~ owning ~ ' builds this table', "Name the model: --args '{model: " ~ owning ~ "}'", mv=relation.render()
         ) -%}
     {%- endif -%}
     {%- set dropped = dict(
         dbt_backfill.get_relations(relation), name=relation.render() if node is none else dbt_backfill.get_model_name(node)
     ) -%}
     {%- set next, found = dict(dropped, **dbt_backfill.get_next_relations(dropped.mv)), [] -%}
-    {#- Drop the next generation first, because without its MV no run continues it. But check both before anything is dropped. -#}
+    {#- Drop the next generation before the MV, because no run would continue it without the MV. But check the tables of both before anything is
+        dropped. -#}
     {%- if generation == 'next' or dbt_backfill.load_table(next.progress) is not none -%}
         {%- do found.append(dbt_backfill.find_tables_of(next, false, owners)) -%}
     {%- endif -%}
@@ -65,8 +66,8 @@
 
 
 {#-
-    Return the arguments of run_drop. First refuse if this package did not create one of the tables. `dropped`: the result of get_relations,
-    and 'name', which is the name of the model, or of the table if the model does not exist any more.
+    Return the arguments of run_drop. Refuse if this package did not create one of the tables. `dropped`: the result of get_relations, and 'name',
+    which is the name of the model, or of the table if the model does not exist any more.
 -#}
 {% macro find_tables_of(dropped, keep_mv, owners) %}
     {%- set existing = dbt_backfill.get_existing_relations(dropped, ['mv', 'live'] + dbt_backfill.companion_names()) -%}
@@ -83,9 +84,9 @@
 
 
 {#-
-    Drop the tables of an MV that exist and were created by this package, see find_remains, and the tag that holds its upstream. As in
-    dbt-spark, there is no PURGE, so the catalog decides whether the files are deleted. Copies of rows of the upstream are dropped with
-    their files, because nobody needs them.
+    Drop the tables of an MV that exist and were created by this package, see find_remains, and the tag that holds its upstream. As in dbt-spark, the
+    statements have no PURGE, so the catalog decides whether the files are deleted. Copies of rows of the upstream are dropped with their files,
+    because nobody needs these files.
 -#}
 {% macro run_drop(dropped, existing, remains) %}
     {%- if not remains.ours -%} {%- do log(dropped.name ~ ': there is nothing to drop', info=true) -%} {%- endif -%}
@@ -109,8 +110,8 @@
 
 {#-
     List the orphans: tables that this package created, but that no enabled backfilled_mv of the project makes, because the model does not
-    exist any more or is not a backfilled_mv any more. There is one line per MV, with the command that drops its tables. The operation
-    itself drops nothing.
+    exist any more or is not a backfilled_mv any more. The operation prints one line per MV, with the command that drops the MV's tables. The
+    operation itself drops nothing.
 
     An orphan is found by its state, history, controls or live view; an MV without any of these is not found.
 
@@ -119,7 +120,7 @@
       dbt run-operation backfill_orphans --args '{schema: my_schema}'
 
     Arguments:
-      schema (string): the schema to search; the target's and those of all models of the project by default.
+      schema (string): the schema to search; by default the target's schema and the schemas of all models of the project.
 -#}
 {% macro backfill_orphans(schema=none) %}
     {%- do dbt_backfill.check_argument_names('backfill_orphans', kwargs, ['schema'], 'backfill_orphans') -%}
@@ -128,7 +129,7 @@
     {%- set owners, lines = dbt_backfill.get_owners(catalog), [] -%}
     {%- for searched in schemas -%}
         {%- set tables = [] -%}
-        {#- A third column that is true marks a temporary view. -#}
+        {#- If the third column is true, the row is a temporary view. -#}
         {%- for row in dbt_backfill.run_table('list the tables of ' ~ searched, 'show tables in ' ~ searched) if not row[2] -%}
             {%- do tables.append(row[1] | string) -%}
         {%- endfor -%}
@@ -169,7 +170,7 @@
     {%- for name in asked if '.' in name or name | replace('`', '') | lower in existing -%} {%- do found.append(name) -%} {%- endfor -%}
     {%- if not found -%}
         {%- do dbt_backfill.refuse(
-            'there is no schema ' ~ asked | join(', '), 'Name one that exists, or run a model first', mv='backfill_orphans'
+            'there is no schema ' ~ asked | join(', '), 'Name a schema that exists, or run a model first', mv='backfill_orphans'
         ) -%}
     {%- endif -%}
     {{ return(found) }}
@@ -205,8 +206,8 @@
 
 {#-
     Return which of the tables of an MV exist, and which of them this package created: {
-      `ours`: the names of the tables that it created, which are keys of get_relations; a live view of another writer is in neither list,
-      `foreign`: for each other table, by name, how it is known that another writer created it, as the end of a sentence,
+      `ours`: the names of the tables that this package created, which are keys of get_relations. A live view of another writer is in neither list,
+      `foreign`: for each other table, by name, the evidence that another writer created it, as the end of a sentence,
       'state': as read_state returned it; none if there is no state that this version reads
     }
 
@@ -221,7 +222,7 @@
     {%- for table in dbt_backfill.table_words() if table != 'live' and existing.get(table) is not none -%}
         {%- set owner = owners.get(dbt_backfill.get_table_key(relations[table])) -%}
         {%- if owner is not none and (table != 'mv' or owner.config.materialized != 'backfilled_mv') -%}
-            {%- do foreign.update({table: 'is made by the ' ~ owner.resource_type ~ ' ' ~ dbt_backfill.get_model_name(owner)}) -%}
+            {%- do foreign.update({table: 'is built by the ' ~ owner.resource_type ~ ' ' ~ dbt_backfill.get_model_name(owner)}) -%}
         {%- else -%}
             {%- set found = dbt_backfill.read_listed_properties(existing[table], relations[table]) -%}
             {%- do properties.update({table: found}) -%}
@@ -239,9 +240,9 @@
     {%- endif -%}
     {%- if 'mv' in ours and state is not none and state.committed and not owners.get(dbt_backfill.get_table_key(relations.mv)) -%}
         {#-
-            Something else may have replaced an Iceberg MV, for example dbt's `table` materialization of a model that does not exist any
-            more. The new table still has the properties of this package. A table without rows counts as the MV, even if a reset has begun,
-            because dropping it loses no rows.
+            Another program may have replaced an Iceberg MV: for example dbt, if the model was made a `table` before it was removed. The new table
+            still has the properties of this package. A table without rows counts as the MV, even if a reset has begun, because dropping it loses no
+            rows.
         -#}
         {%- set other = dbt_backfill.read_other_snapshot(
             relations, properties.mv.get('current-snapshot-id'), properties.mv.get('dbt_backfill.reset', ''), dict(state, planned=none)
@@ -286,7 +287,7 @@
 {% endmacro %}
 
 
-{#- Return a relation with its schema as get_plain_schema writes it, so that one table has one name however it was spelled. -#}
+{#- Return a relation with its schema as get_plain_schema writes it, so that the same table always gets the same name. -#}
 {% macro get_plain_relation(relation, catalog) %}
     {{ return(relation.incorporate(path={'schema': dbt_backfill.get_plain_schema(relation.schema, catalog)})) }}
 {% endmacro %}

@@ -1,9 +1,9 @@
 {#-
     Print what is left of a backfill, without writing anything: the number of rows, ranges and barriers, the bytes that each range reads,
-    whether the ranges will be read from a replica, and the statements by which a barrier writes. It refuses everything that a run of the
+    whether the ranges will be read from a replica, and the statements with which a barrier writes. The operation refuses everything that a run of the
     model would refuse.
 
-    It reads the same as planning: at most one pass over the keys that are left.
+    The operation reads as much as planning does: at most one pass over the keys that are left.
 
     Usage:
       dbt run-operation explain_backfill --args '{model: my_mv}'
@@ -21,7 +21,7 @@
 
 {#- Return the lines that explain_backfill prints for a model. -#}
 {% macro get_explained_lines(node) %}
-    {#- Overwrite dbt's variable `model` with the node, because macros read the config and the name of the model from it. -#}
+    {#- Overwrite dbt's variable `model` with the node, because macros read the config and the name of the model from this variable. -#}
     {%- do model.update(node) -%}
     {%- set backfill = dict(
         dbt_backfill.get_backfill(dbt_backfill.get_node_relation(node), render(node.raw_code) | trim), name=dbt_backfill.get_model_name(node)
@@ -29,7 +29,7 @@
     {%- set observed = dbt_backfill._observe_explained(backfill) -%}
     {%- if observed.get('taken') -%} {{ return([observed.taken]) }} {%- endif -%}
     {%- set state, planned = observed.state, observed.state.get('planned') -%}
-    {#- Decide this as before the first barrier of a run. -#}
+    {#- Make this decision in the same way as before the first barrier of a run. -#}
     {%- set rebuild = none if state.get('missing') else dbt_backfill.find_change(backfill, state, observed.analysis).rebuild or observed.late_reset -%}
     {%- set allowance = dbt_backfill.get_allowance(backfill, state, {'rows': 0}) -%}
     {%- set backfill = dict(
@@ -52,7 +52,7 @@
     {%- if ruled -%} {%- do lines.append('what a range may read: ' ~ ruled) -%} {%- endif -%}
     {%- if planned -%}
         {{ return(lines + [
-            'the barrier ' ~ planned.epoch ~ ' was planned at ' ~ planned.planned_at ~ ' and not committed; the next run goes on with it'
+            'the barrier ' ~ planned.epoch ~ ' was planned at ' ~ planned.planned_at ~ ' but is not committed; the next run continues it'
         ]) }}
     {%- endif -%}
     {%- set replica = dbt_backfill.find_replica(backfill, state, upstream) -%}
@@ -66,13 +66,13 @@
 {% endmacro %}
 
 
-{#- Return the same as observe_state, but write nothing; or {'taken': the line to print}, if the next run takes over a table. -#}
+{#- Return the same as observe_state, but write nothing. If the next run takes over a table, return {'taken': the line to print}. -#}
 {% macro _observe_explained(backfill) %}
     {%- set found = dbt_backfill.observe_tables(backfill) -%}
     {%- if found.get('observed') -%}
         {{ return(found.observed) }}
     {%- elif found.get('takeover') == 'replace' -%}
-        {{ return({'taken': 'the next run replaces ' ~ backfill.mv.render() ~ ', which is no MV yet'}) }}
+        {{ return({'taken': 'the next run replaces ' ~ backfill.mv.render() ~ ', which is not an MV yet'}) }}
     {%- elif found.get('takeover') -%}
         {{ return({'taken': 'the next run adopts ' ~ backfill.mv.render() ~ ': its rows are compared with its query'
             ~ dbt_backfill.get_slices_text(backfill.options.backfill_rate_limit) ~ ', and only what differs is written'}) }}
@@ -82,11 +82,12 @@
 {% endmacro %}
 
 
-{#- Return the lines about the next barrier; the last one lists the statements by which it writes. -#}
+{#- Return the lines about the next barrier. The last line lists the statements with which the barrier writes. -#}
 {% macro _get_plan_lines(backfill, state, plan, replica) %}
     {%- set has_changes, has_range = dbt_backfill.has_changes(state, plan), dbt_backfill.moves_position(plan) -%}
     {%- set moves = has_range or plan.get('fills') -%}
-    {#- These are the steps that a run executes. Assume that there are changes and rows of the range, because only planning counts them. -#}
+    {#- These are the steps that a run executes. Only planning counts the changes and the rows of the range, so assume that there are some of
+        both. -#}
     {%- set staged = {'name': 'staged', 'upserts': 1, 'drops': 0, 'low': none, 'high': none} if has_changes else none -%}
     {%- set steps = dbt_backfill.get_steps(
         backfill, state, dict(plan, range_row_count=1 if moves else none, at_once=false), staged
@@ -97,10 +98,10 @@
     {%- if plan.kind != 'advance' -%}
         {%- do lines.append('the next barrier is of the kind ' ~ plan.kind ~ (': ' ~ plan.reason if plan.get('reason') else '')) -%}
     {%- else -%}
-        {%- if has_changes -%} {%- do lines.append('the next barrier merges what has changed since') -%} {%- endif -%}
+        {%- if has_changes -%} {%- do lines.append('the next barrier merges the changes since the last barrier') -%} {%- endif -%}
         {%- if has_range -%} {%- do lines.extend(dbt_backfill._get_range_lines(backfill, state, plan, replica)) -%} {%- endif -%}
     {%- endif -%}
-    {{ return(lines + ['it writes by the statements: ' ~ statements | join(', ') ~ at_once]) }}
+    {{ return(lines + ['the barrier writes with the statements: ' ~ statements | join(', ') ~ at_once]) }}
 {% endmacro %}
 
 
@@ -113,24 +114,24 @@
         {%- do runs.append((left / of_a_run) | round(0, 'ceil') | int) -%}
     {%- endfor -%}
     {#-
-        The number of runs is a minimum if there may be more ranges, if a budget may shorten a range, or with run_minutes, because it is not
-        known how much fits into them.
+        The number of runs is a minimum if there may be more ranges, or if a budget may shorten a range. It is also a minimum with run_minutes,
+        because it is not known how many barriers fit into this time.
     -#}
     {%- set is_least = not plan.get('bounds_complete') and not plan.last_range or options.run_minutes or options.run_rows -%}
     {%- set lines = [
         '{:,} rows are left, in '.format(ahead.rows) ~ dbt_backfill.get_ranges_text(plan)
-            ~ (' of up to {:,} rows'.format(limit) if limit else ', because it has no backfill_rate_limit'),
+            ~ (' of up to {:,} rows'.format(limit) if limit else ', because the model has no backfill_rate_limit'),
         'a barrier for each, in ' ~ ('about ' if options.barrier_seconds else 'at least ' if is_least else '')
             ~ dbt_backfill.get_count_text(runs | max, 'run') ~ ' of dbt'
-            ~ ('; barrier_seconds gives the ranges to come another size' if options.barrier_seconds else ''),
+            ~ ('; barrier_seconds will change the size of later ranges' if options.barrier_seconds else ''),
     ] -%}
     {%- if replica -%}
         {%- do lines.append('the ranges are read from ' ~ backfill.replica.render()) -%}
     {%- elif ranges != 1 and dbt_backfill.may_replicate(backfill) -%}
-        {%- set so = ', so ' if ahead.known or ahead.copies else '; a run that goes on with the earlier bounds does not know that, so ' -%}
+        {%- set so = ', so ' if ahead.known or ahead.copies else '; a run that uses the bounds of an earlier run does not know that, so ' -%}
         {%- do lines.append(
             'replicate is ' ~ options.replicate ~ ': ' ~ (dbt_backfill.get_scans_text(backfill, plan, ahead) ~ so if ahead.scans else '')
-                ~ ('they are copied first, ordered by the key' if ahead.copies else 'the ranges are read from it')
+                ~ ('the rows are first copied in the order of the key' if ahead.copies else 'the ranges are read from the upstream')
         ) -%}
     {%- endif -%}
     {%- if ahead.bytes -%}
@@ -158,8 +159,8 @@
       'rows': the number of rows that are left,
       'scans': see get_bounds_sql; none if it is not known,
       'bytes': the bytes of the rows that are left, as their share of the upstream's files; none if it is not known,
-      'known': whether a run knows these scans, because a run measures them only when it finds the bounds of ranges,
-      'copies': whether a run would copy the rows of the ranges first
+      'known': true if a run knows these scans. A run measures them only when it finds the bounds of ranges,
+      'copies': true if a run would copy the rows of the ranges before it reads them
     }
 -#}
 {% macro _measure_ahead(backfill, state, plan, replica) %}

@@ -1,6 +1,7 @@
 {#-
     Land the changes that were committed in PostgreSQL since the last landing: write the events of a replication slot into the change tables
-    of models, in whole transactions, and then release the WAL of the slot. If the operation ends early, the next one continues from there.
+    of models, in whole transactions, and then release the WAL of the slot. If the operation ends early, the next landing continues from the last
+    landed transaction.
 
     Usage:
       dbt run-operation land_changes
@@ -9,17 +10,18 @@
       dbt run-operation land_changes --args '{slot: my_slot}'
 
     Arguments:
-      model, models (string, list): the models whose change_feed names the slots to land. All models of these slots are landed. slot
-      (string): the slot to land. Without model, models and slot, all slots of the project are landed. batch_rows (integer): a commit of the
-      change table ends after this number of events, 100,000 by default; a transaction is never divided. wal_warning_mb (integer): warn if a
-      slot keeps the database from removing at least so much WAL; 1024 by default.
+      model, models (string, list): the models whose change_feed names the slots to land. All models of these slots are landed.
+      slot (string): the slot to land. Without model, models and slot, all slots of the project are landed.
+      batch_rows (integer): a commit of the change table ends after this number of events, 100,000 by default; a transaction is never divided.
+      wal_warning_mb (integer): warn if a slot keeps at least this amount of WAL in the database; 1024 by default.
 -#}
 {% macro land_changes(model=none, models=none, slot=none, batch_rows=100000, wal_warning_mb=1024) -%}
     {%- set given = {'model': model, 'models': models, 'slot': slot, 'batch_rows': batch_rows, 'wal_warning_mb': wal_warning_mb} -%}
     {%- do dbt_backfill.check_argument_names('land_changes', kwargs, given.keys() | list, 'land_changes') -%}
     {%- if [model, models, slot] | reject('none') | list | length > 1 -%}
         {%- do dbt_backfill.refuse(
-            'more than one of model, models and slot is given', "Give one of them, or none for all slots: --args '{model: my_mv}'", mv='land_changes'
+            'more than one of the arguments model, models and slot is given',
+            "Give one of them, or none to land all slots: --args '{model: my_mv}'", mv='land_changes'
         ) -%}
     {%- endif -%}
     {%- set names = dbt_backfill.as_list(model or models or []) -%}
@@ -40,7 +42,8 @@
         {%- set landed = all | selectattr('id', 'equalto', node.unique_id) | list -%}
         {%- if not landed -%}
             {%- do dbt_backfill.refuse(
-                'its change_feed names no slot to land from', "Set 'slot' in change_feed, if its upstream is a table of PostgreSQL", mv=name
+                "its change_feed does not set 'slot', so its changes cannot be landed",
+                "Set 'slot' in change_feed, if its upstream is a table of PostgreSQL", mv=name
             ) -%}
         {%- endif -%}
         {%- do wanted.append(landed[0].slot) -%}
@@ -48,10 +51,12 @@
     {%- set known = all | map(attribute='slot') | unique | list -%}
     {%- set change = "Set 'slot' in the change_feed of a model" -%}
     {%- if not known and not wanted -%}
-        {%- do dbt_backfill.refuse('no change_feed names a slot', change ~ ' whose upstream is a table of PostgreSQL', mv='land_changes') -%}
+        {%- do dbt_backfill.refuse(
+            "no model sets 'slot' in its change_feed", change ~ ' whose upstream is a table of PostgreSQL', mv='land_changes'
+        ) -%}
     {%- endif -%}
     {%- for slot in (wanted or known) | unique if slot not in known -%}
-        {%- do dbt_backfill.refuse('no change_feed names the slot ' ~ slot, change, mv='land_changes') -%}
+        {%- do dbt_backfill.refuse("no model sets 'slot' in its change_feed to " ~ slot, change, mv='land_changes') -%}
     {%- endfor -%}
     {%- set landings = [] -%}
     {%- for slot in (wanted or known) | unique -%} {%- do landings.append(dbt_backfill.new_landing(slot, all)) -%} {%- endfor -%}

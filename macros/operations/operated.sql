@@ -32,7 +32,10 @@
 {% endmacro %}
 
 
-{#- Refuse arguments that an operation does not have. `unknown`: the given names that are not among its own arguments, `known`. -#}
+{#-
+    Refuse arguments that an operation does not have. `known`: the arguments that the operation has. `unknown`: the given names that are not among
+    these.
+-#}
 {% macro check_argument_names(operation, unknown, known, mv) %}
     {%- for argument in unknown -%}
         {%- do dbt_backfill.refuse(

@@ -1,7 +1,7 @@
 {#-
     Give up a plan that a run of an MV has left uncommitted. Use this if the plan cannot be executed and the upstream has no new version.
-    The next run repairs the rows that the plan may have changed, and makes a new plan. Nothing is lost. Stop runs of the model before: a
-    run that still executes the plan ends with an error.
+    The next run repairs the rows that the plan may have changed, and makes a new plan. Nothing is lost. Stop running runs of the model before you use
+    this operation: a run that still executes the plan ends with an error.
 
     Usage:
       dbt run-operation abandon_plan --args '{model: my_mv}'
@@ -16,20 +16,21 @@
     {%- set plan = operated.state.get('planned') -%}
     {%- if plan is none or plan.kind == 'abandon' -%}
         {%- set why = 'its barrier ' ~ operated.state.epoch ~ ' is committed' if plan is none
-            else 'that of its barrier ' ~ plan.epoch ~ ' is given up already' -%}
+            else 'the plan of its barrier ' ~ plan.epoch ~ ' is already given up' -%}
         {%- do log(operated.name ~ ': there is no plan to give up; ' ~ why, info=true) -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set given_up = dbt_backfill.mark_abandoned(operated, operated.state, plan, 'abandon_plan') -%}
     {%- if given_up is none -%}
         {%- do dbt_backfill.refuse(
-            'another run has committed its barrier ' ~ plan.epoch ~ ' meanwhile', 'There is nothing to give up', mv=operated.name
+            'another run has committed the barrier ' ~ plan.epoch ~ ' of this plan',
+            'Run the model as usual; there is no plan to give up', mv=operated.name
         ) -%}
     {%- endif -%}
     {%- do dbt_backfill.run_abandon(operated, given_up) -%}
     {%- do log(
         operated.name ~ ': the plan of its barrier ' ~ plan.epoch ~ ' (' ~ plan.kind ~ ', planned at ' ~ plan.planned_at
-            ~ ') is given up. The next dbt run repairs what it could touch, and goes on', info=true
+            ~ ') is given up. The next dbt run repairs the rows that this plan may have written, and continues', info=true
     ) -%}
 {% endmacro %}
 
@@ -65,24 +66,24 @@
     {%- endif -%}
     {%- set run = 'dbt run --select ' ~ name -%}
     {%- do dbt_backfill.check_barrier_is_committed(
-        state, name, 'Let the run that is at work end, or run the model (' ~ run ~ '), and then rescale it'
+        state, name, 'Let the run that is at work end, or run the model (' ~ run ~ '), and then rescale the MV'
     ) -%}
     {%- set why = operated.late_reset or ('nothing was read for it yet' if state.get('upstream_version') is none else none) -%}
     {%- if why -%}
         {%- do dbt_backfill.refuse(
-            'it cannot be rescaled before its next run, because ' ~ why, 'Run the model (' ~ run ~ '), and then rescale it', mv=name
+            'the MV cannot be rescaled before its next run, because ' ~ why, 'Run the model (' ~ run ~ '), and then rescale the MV', mv=name
         ) -%}
     {%- elif has % vnode_count != 0 and vnode_count % has != 0 -%}
         {%- do dbt_backfill.refuse(
-            'vnode_count is ' ~ vnode_count ~ ', which is neither a multiple nor a divisor of the ' ~ has ~ ' vnodes that it has',
-            'Choose one that is, or set vnode_count in its config and rebuild it once with --full-refresh', mv=name
+            'the argument vnode_count is ' ~ vnode_count ~ ', which is neither a multiple nor a divisor of the ' ~ has ~ ' vnodes of the MV',
+            'Choose a multiple or a divisor, or set vnode_count in the config and rebuild the MV once with --full-refresh', mv=name
         ) -%}
     {%- endif -%}
     {%- do dbt_backfill.run_rescale(operated, dbt_backfill.plan_rescale(operated, node, vnode_count)) -%}
 {% endmacro %}
 
 
-{#- Store the plan of a rescale and return it; refuse if another run has planned something meanwhile. -#}
+{#- Store the plan of a rescale and return the plan. Refuse if another run has stored a plan meanwhile. -#}
 {% macro plan_rescale(operated, node, vnode_count) %}
     {%- set state = operated.state -%}
     {%- set low = state.get('position') if state.uniform else dbt_backfill.read_windows(

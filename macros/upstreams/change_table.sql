@@ -1,10 +1,11 @@
 {#-
-    A change table of the user's own has events with an operation and a sequence. With it the upstream needs no feed of its own. The change
-    table is a Delta or Iceberg table, and new rows in it are read as from any upstream: the events of a barrier are the rows that were
-    added since the last barrier, whatever their sequence.
+    This file reads a change table of the user's own. It has events with an operation and a sequence. With such a table the upstream needs no feed of
+    its own. The change table is a Delta or Iceberg table, and its new rows are read like new rows of an upstream: the events of a barrier are the
+    rows that were added since the last barrier, whatever their sequence.
 
-    The version of the change table is read before the upstream's version is chosen. So the upstream may be ahead of the events, and later
-    events may repeat changes that it already has. It is never behind: it has to contain every change whose event can be read.
+    The version of the change table is read before the upstream's version is chosen. So the upstream may be ahead of the events, and later events may
+    repeat changes that the upstream already has. The upstream is never behind the events, because the user has to make sure that it
+    contains every change whose event can be read.
 -#}
 {% macro get_change_table(feed, upstream, sql) %}
     {%- set relation = dbt_backfill.get_read_relation(feed.node, sql) -%}
@@ -23,7 +24,7 @@
 {% endmacro %}
 
 
-{#- Return the text that a plan records of the option, so that a later run notices if the option was changed. -#}
+{#- Return the text that a plan records about the option. By this text a later run notices if the option was changed. -#}
 {% macro describe_change_table(feed) %}
     {{ return(feed.relation.render() ~ ' (operation ' ~ feed.operation ~ '; sequence ' ~ feed.sequence | join(', ')
         ~ '; deletes ' ~ feed.deletes | join(', ') ~ ')') }}
@@ -93,7 +94,7 @@
 {% endmacro %}
 
 
-{#- Return the upstream's columns, which the change table must have too, with the same types. -#}
+{#- Return the upstream's columns. The change table must have the same columns with the same types. -#}
 {% macro get_feed_columns(feed) %}
     {%- set own, upstream = dbt_backfill.get_table_columns(feed.relation), dbt_backfill.get_table_columns(feed.upstream) -%}
     {%- set types = dbt_backfill.types_by_name(own) -%}
@@ -118,7 +119,7 @@
                     ~ (' has ' ~ column.name ~ ' as ' ~ type if type else ' has no column ' ~ column.name)
                     ~ ', but its upstream ' ~ feed.upstream.render() ~ ' has it as ' ~ wanted,
                 'Give the change table the columns of the upstream, with their names and types'
-                    ~ ('; a char(n) can also be made a string, in both' if type and 'char(' in type ~ wanted else '')
+                    ~ ('; or make the char(n) a string in both tables' if type and 'char(' in type ~ wanted else '')
             ) -%}
         {%- endif -%}
     {%- endfor -%}

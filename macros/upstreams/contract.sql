@@ -1,13 +1,14 @@
 {#-
-    The contract of an upstream: the questions that barriers ask of it. Each kind answers a question by the macro `<kind>_<question>` in
-    `upstreams/<kind>/`, which `ask` finds. Its dict `<kind>_upstream_traits` holds its fixed answers. Outside of that folder only
-    get_upstream, get_change_table and get_table_format know the kinds. docs/new_upstream.md lists the promises of a new kind.
+    Return the macro that answers a question about an upstream. The questions are the contract of an upstream: barriers ask them. Each kind of
+    upstream answers a question with the macro `<kind>_<question>` in `upstreams/<kind>/`. The dict `<kind>_upstream_traits` has the fixed answers of
+    a kind. Outside of `upstreams/<kind>/`, only get_upstream, get_change_table and get_table_format know the kinds. docs/new_upstream.md lists the
+    promises of a new kind.
 
-    A version is an opaque text: only the kind that made it orders and renders it. Other code stores it, hands it back, and
+    A version is an opaque text: only the kind that made it orders and renders it. Other code stores a version, passes it back to the kind, and
     compares it for equality. Each kind may add keys of its own to `observed`.
 
     Arguments of several questions:
-      upstream      {'relation', 'kind'}: an upstream, or a change table of the user's own; the kind may add other keys
+      upstream      {'relation', 'kind'}: an upstream, or a change table of the user's own; the kind may add other entries
       observed      the answer of read_upstream in this run
       source        the record of an upstream in a plan: {'relation', 'kind', 'id', 'version', 'committed_at'}; relation is text
       committed     the source of the plan from which changes are read; for upstream_gap and check_followed also 'key': the names of
@@ -15,12 +16,12 @@
 
     Every kind answers:
       read_upstream(upstream, since, log=none)    the current state of the table, a dict: {
-          'version': the current version; it contains all that was committed until this read, and nothing that is committed later,
+          'version': the current version; it contains every commit until this read, and no later commit,
           'committed_at': the time of its commit, as text; none if it is not known,
-          'id': text that changes if the kind considers the table another one, or follows it in another way,
-          'altered': whether the table may already have columns that this version does not have; absent if that cannot be,
-          and other keys that the kind's own answers need
-        }. `since`: the source of the committed plan, none if nothing was read yet; `log`: the result of log_sql, none without it
+          'id': text that changes if the table is replaced by another table, or if the kind follows it in another way,
+          'altered': true if the table may already have columns that this version does not have; absent if that cannot be,
+          and other entries that the kind's own answers need
+        }. `since`: the source of the committed plan; none if nothing was read yet. `log`: the result of log_sql; none if log_sql was not asked
       check_feed(observed)                        refuse a table whose changes cannot be followed
       upstream_read(upstream, version)            the table at a version, as text for FROM: the same rows at every read
       upstream_changes(observed, from_version, to_version, keys, view)    the changes in (from_version, to_version], a dict: {
@@ -31,47 +32,48 @@
           'setup': statements that this script runs before it reads the events; absent if there are none,
           'literals': variables of the script in `events` that are replaced by their text; absent if there are none,
           'views': temporary views that the setup makes; absent if there are none,
-          'one_commit': whether the events of a key are those of one commit, or the difference of two versions; absent if not,
-          'tells_before': whether the events contain a row as it was before its update or delete, with all of its columns; absent if not,
-          'alters_values': whether the events may have other values than the table, see altered_predicate; absent if not,
-          'may_repeat': whether the events may insert a key twice; absent if they cannot
+          'one_commit': true if all events of a key come from one commit, or from the difference of two versions; absent if not,
+          'tells_before': true if the events contain all columns of a row as they were before its update or delete; absent if not,
+          'alters_values': true if the events may have other values than the table, see altered_predicate; absent if not,
+          'may_repeat': true if the events may insert a key twice; absent if they cannot
         }. `keys`: none for rows that are only added; `view`: a name for the temporary view that the kind may make. Each plan has a
         view name of its own, because models share a session
-      upstream_gap(observed, committed)           why the feed does not reach from a version to the current one, as new_gap makes it;
-        none if the feed has every change between them. The trait lost_conditions lists the gaps that show only while the feed is read
-      continues_upstream(observed, committed)     whether the table is the same as at `committed`, and its history continues from there.
-        upstream_gap requires more, because then the changes are read from the table's own feed
-      upstream_readable(observed, source)         whether a version can still be read
+      upstream_gap(observed, committed)           why the feed does not list every change between a version and the current version, see new_gap; none
+        if it lists all of them. The trait lost_conditions lists the gaps that are found only when the feed is read
+      continues_upstream(observed, committed)     true if the table is still the table of `committed`, and its history continues from there.
+        upstream_gap requires more: the table's own feed must list the changes
+      upstream_readable(observed, source)         true if a version can still be read
       committed_at(observed, version)             the time of a version's commit, as text; none if it is not known any more
       row_count_sql(upstream, version)            a scalar subquery of the approximate number of rows; null if it is not known
 
     Asked only if the named trait says so:
       log_sql(upstream)                           log_in_state: a scalar subquery for read_upstream's `log`, which saves a statement
-      forgets_keys(observed, committed, source)   may_forget_keys: whether the feed from `committed` to now may leave out a key of the
-        version of `source`, which lies between them: a feed that compares two versions misses rows that came and went in between
-      reads_by_zone(observed, columns)            may_read_by_zone: whether the session's time zone decides which moment a value of
-        one of these timestamp columns is
-      check_key_order(upstream, columns)          may_order_texts_otherwise: refuse a text key that the kind orders otherwise than Spark
-      hold(source, name)                          holds_versions: keep a version from expiring, under a name. This releases the version
-        that the name held before. Returns whether the version is kept
+      forgets_keys(observed, committed, source)   may_forget_keys: true if the feed from `committed` to now may leave out a key of the version of
+        `source`, which lies between the two: a feed that compares two versions does not list a row that was inserted and deleted between them
+      reads_by_zone(observed, columns)            may_read_by_zone: true if the session's time zone decides which moment a value of one of these
+        timestamp columns is
+      check_key_order(upstream, columns)          may_order_texts_otherwise: refuse a text key that the kind orders differently than Spark
+      hold(source, name)                          holds_versions: keep a version from expiring, under a name. The version that was held under this
+        name before is released. Returns true if the version is kept
       release(source, name)                       holds_versions: release the held version
       held_version(observed, name)                holds_versions: the held version; none if there is none
       copy_properties(source)                     copy_format: the table properties that a copy needs to have the same columns
       upstream_lag(observed, source)              unless stages_ranges: {'versions': the number of versions committed since the source,
-        'since': the commit time of the first of them, none if there is none}; none if the log does not reach back to the source
-      byte_count(upstream)                        unless stages_ranges: the current size of its files in bytes
+        'since': the commit time of the first of these versions, none if there are none}; none if the log does not reach back to the source
+      byte_count(upstream)                        unless stages_ranges: the current size of the upstream's files in bytes
 
-    A kind that stages ranges is a live database: a barrier reads it once, while the barrier is planned. Only such a kind is asked:
-      needed_feed(upstream, options, sql)         the change table, which this kind needs in order to be followed; refuse a model
-        without one. `options`: the result of read_change_feed
+    A kind that stages ranges is a live database: a barrier reads the database once, while the barrier is planned. Only such a kind answers the
+    following questions:
+      needed_feed(upstream, options, sql)         the change table, from which this kind is followed; refuse a model without a change table.
+        `options`: the result of read_change_feed
       noted_feed(source)                          the change table that a plan has recorded
-      bounds_sql(upstream, keys, window, counts)  a select of JSON, {'bounds': for each count the key after so many rows of the
-        window, as texts of literals; null if there are fewer rows}. `window` is a predicate
+      bounds_sql(upstream, keys, window, counts)  a select of JSON, {'bounds': for each count the key after that number of rows of the window, as
+        texts of literals; null if there are fewer rows}. `window` is a predicate
       stage_range(backfill, state, observed, plan, again)    copy the rows of a plan, and wait until the feed has the events of all
         commits that the rows may show: {'plan': with the copy as a source of the role `stage`, 'unclear', 'waits', 'seen'}
-      stage_kept(stage)                           whether the rows that were staged for a plan can still be read
+      stage_kept(stage)                           true if the rows that were staged for a plan can still be read
       staged_source(upstream, version, stage, keys)    the range source of the staged rows at a version, see get_source_read
-      check_query(explained)                      refuse a query that gives other rows from the table than from its changes
+      check_query(explained)                      refuse a query that returns other rows from the table than from the table's changes
       check_followed(observed, committed)         refuse a table that cannot be followed any more, in a run that reads no range of it
 -#}
 {% macro ask(upstream, question) %}
@@ -81,13 +83,13 @@
 
 {#-
     Return the traits of a kind: {
-      'stages_ranges': whether no version can be read twice,
-      'enforces_keys': whether the system keeps keys unique and free of nulls. Then no barrier checks them,
-      'holds_versions', 'log_in_state', 'may_forget_keys', 'may_read_by_zone', 'may_order_texts_otherwise': whether it is asked the
-        questions of this trait, see the contract above,
-      'may_be_cached': whether a catalog may show a version that is not the current one,
-      'takes_added_columns': whether the table may get another column without a gap. If so, a query is refused if such a column
-        would change the query's values: by a star in an expression, or because the column would hide an alias that the query reads,
+      'stages_ranges': true if no version can be read twice,
+      'enforces_keys': true if the system itself keeps keys unique and free of nulls. If so, no barrier checks the keys,
+      'holds_versions', 'log_in_state', 'may_forget_keys', 'may_read_by_zone', 'may_order_texts_otherwise': true if the kind answers the questions of
+        this trait, see the contract above,
+      'may_be_cached': true if a catalog may show a version that is not the current one,
+      'takes_added_columns': true if the table may get another column without a gap. If so, a query is refused if such a column would change the
+        query's values: by a star in an expression, or because the column would hide an alias that the query reads,
       'copy_format': the file_format of a table that keeps the upstream's rows unchanged; none if no format does,
       'lost_conditions': the handler conditions that Spark raises if changes are gone; none if these errors have no conditions
     }
@@ -116,7 +118,10 @@
 {% endmacro %}
 
 
-{#- True if a table (not a view) of the upstream's name and kind exists. It may be another table than before: its id shows that, see upstream_gap. -#}
+{#-
+    True if a table (not a view) of the upstream's name and kind exists. The table may have been replaced by another table; its id shows that, see
+    upstream_gap.
+-#}
 {% macro exists_as_its_kind(upstream) %}
     {%- set existing = dbt_backfill.load_table(upstream.relation) -%}
     {{ return(existing is not none and not existing.is_view
@@ -153,7 +158,7 @@
     {%- set name = dbt_backfill.get_read_relation(nodes[0], sql) -%}
     {%- set relation = dbt_backfill.load_table(name) -%}
     {%- if relation is none -%}
-        {%- do dbt_backfill.refuse('its upstream ' ~ name.render() ~ ' does not exist', 'Create it first') -%}
+        {%- do dbt_backfill.refuse('its upstream ' ~ name.render() ~ ' does not exist', 'Create the upstream first') -%}
     {%- elif relation.is_view -%}
         {%- do dbt_backfill.refuse(
             'its upstream ' ~ name.render() ~ ' is a view, which has no versions',
@@ -180,7 +185,7 @@
 
 
 {#-
-    Return the provider of a table: `delta`, `iceberg` or another; none if there is none. Spark is asked if dbt's cache does not know the
+    Return the provider of a table: `delta`, `iceberg` or another one; none if there is no such table. Spark is asked if dbt's cache does not know the
     provider: for a relation that was built in this invocation, the cache has only what its materialization returned.
 -#}
 {% macro get_table_format(relation, name=none) %}
@@ -195,7 +200,7 @@
     {%- set catalog = dbt_backfill.get_catalog(name) -%}
     {%- if catalog -%}
         {#-
-            The URL would name the database, but Spark hides it. EXECUTE IMMEDIATE, because a SET would read an appended comment as a part
+            The URL would name the database, but Spark hides the URL. EXECUTE IMMEDIATE is used because a SET would read an appended comment as a part
             of the name.
         -#}
         {%- set sql = 'execute immediate ' ~ dbt_backfill.string_literal('set spark.sql.catalog.' ~ catalog) -%}
@@ -208,8 +213,8 @@
 
 
 {#-
-    Return the relation by which the query reads a node, or by which a comment of the query names it (as for a change feed). Under `--defer`
-    it may be the table of another environment: ref() chose one of the two tables, and the query contains that one.
+    Return the relation by which the query reads a node, or by which a comment of the query names the node (as for a change feed). With `--defer`,
+    ref() chooses the table of this environment or of another one. The returned relation is the table whose name is in the query.
 -#}
 {% macro get_read_relation(node, sql) %}
     {%- set relation, deferred = dbt_backfill.get_node_relation(node), node.get('defer_relation') -%}

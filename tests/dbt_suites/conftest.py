@@ -48,7 +48,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """A suite that fails like stock dbt-spark must fail with an error that the page quotes."""
+    """Check that the page quotes the error of a suite that fails like stock dbt-spark."""
     report: Any = yield
     marker = item.get_closest_marker("as_stock")
     if marker is not None and report.failed:
@@ -109,7 +109,7 @@ def dbt_profile_target(request, lake) -> dict[str, Any]:  # type: ignore[no-unty
 
 @pytest.fixture(scope="session")
 def parsed(request, lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[bytes]:  # type: ignore[no-untyped-def]
-    """The macros, parsed once for all projects."""
+    """Yield the macros, parsed once for all projects."""
     root = tmp_path_factory.mktemp("parsed")
     adapter = request.config.getoption("--adapter")
     target = {"type": adapter, "schema": "parsed", **lake.output({})}
@@ -124,7 +124,7 @@ def parsed(request, lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture(scope="session", autouse=True)
 def macros_of_adapter() -> Iterator[None]:
-    """Load the macros that a suite's own statements need only once.
+    """Load only once the macros that the suites' own statements need.
 
     At that moment no project has macros of its own.
     """

@@ -32,7 +32,10 @@ def listed() -> dict[str, Suite]:
 
 
 def quoted(why: str) -> list[str]:
-    """The quoted errors. A test that fails as stock must fail with one of them in both adapters."""
+    """Return the quoted errors.
+
+    A test that fails as stock must fail with one of them in both adapters.
+    """
     errors = re.findall(r"`([^`]+)`", why)
     assert errors, why
     return errors

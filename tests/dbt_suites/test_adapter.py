@@ -18,7 +18,7 @@ from dbt_suites.page import Suite, listed
 
 
 def suites() -> Iterator[tuple[str, type]]:
-    """The suites of the package: module and class.
+    """Yield the suites of the package: module and class.
 
     A class is left out if it only gives another class a name that starts with `Test`.
     """

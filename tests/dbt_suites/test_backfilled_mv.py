@@ -39,7 +39,7 @@ OF_A_HUNDRED = 40
 
 
 def mv(query: str, key: str = "id", rows: int = 3) -> str:
-    """The query as a `backfilled_mv` that reads `rows` rows of its upstream in each barrier."""
+    """Return the query as a `backfilled_mv` that reads `rows` upstream rows in each barrier."""
     options = f"materialized='backfilled_mv', unique_key='{key}'"
     limits = f"backfill_rate_limit={rows}, barriers_per_run='all', vnode_count=4"
     return f"{{{{ config({options}, {limits}) }}}}\n{query}\n"

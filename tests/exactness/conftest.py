@@ -38,7 +38,7 @@ class Lived:
     barriers: int = 0
     mv_versions: int = 0
     found: list[str] = field(default_factory=list)
-    """The errors that the tests with a wrong order have found, as they must."""
+    """The errors that were found in the tests with a wrong order. Each such test must find one."""
 
 
 summary = Summary()
@@ -50,7 +50,10 @@ told: list[Told] = []
 
 @pytest.fixture
 def make_scene(database: Database) -> Iterator[Any]:
-    """A function that makes scenes; they end with the test. Its arguments are LiveScene's."""
+    """Yield a function that makes `LiveScene` objects from their arguments.
+
+    End them after the test.
+    """
     from exactness.live import LiveScene
 
     scenes: list[LiveScene] = []

@@ -1,4 +1,4 @@
-"""Plays many histories side by side: each `dbt run` is one barrier of every history.
+"""Plays many histories at the same time: each `dbt run` is one barrier of every history.
 
 Every history has its own upstream and one model on it. After the last run each version of the MV is
 compared with the definition, which Spark computes (`recomputed.py`). Each run must either be exact
@@ -65,7 +65,7 @@ class Ran:
     twins: frozenset[Key]
     refused: str | None
     kinds: tuple[str, ...]
-    """The kinds of all episodes that have begun in the upstream so far."""
+    """The kinds of the episodes that have begun in the upstream so far."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Wrong:
 
 @dataclass(frozen=True)
 class Told:
-    """The counts of one history, and its error."""
+    """The counts of one history, and the error that was found in it."""
 
     name: str
     barriers: int
@@ -116,7 +116,8 @@ class TwinHistory:
     def alive(self) -> bool:
         return self.wrong is None
 
-    # -- its upstream and its model -----------------------------------------------------------
+    # -- the upstream and the model of a history
+    # -----------------------------------------------------------
 
     def _create(self) -> None:
         rng = self.rng
@@ -195,7 +196,7 @@ class TwinHistory:
         assert_no_java(message)
         if not twins:
             raise AssertionError(f"refused, though no key appears twice: {message}")
-        found = re.search(r"not unique in .* occurs twice with (.*)\. Delete", message, re.DOTALL)
+        found = re.search(r"not unique in .* duplicate keys: (.*)\. Delete", message, re.DOTALL)
         if found is None:
             raise AssertionError(f"no refusal of a duplicate key: {message}")
         keys = ", ".join(self.upstream.schema.key)
@@ -262,9 +263,9 @@ class TwinHistory:
     def _check_run(
         self, run: Ran, progress: Sequence[ProgressVersion], versions: Sequence[MvVersion]
     ) -> None:
-        """After a run the MV must be at the newest version that the mode allows.
+        """Check that the MV is at the newest version that the mode allows.
 
-        A run that was refused must not have written anything.
+        A refused run must not have written anything.
         """
         if run.refused is not None:
             written = [v.version for v in versions if run.began <= v.at <= run.ended]
@@ -286,7 +287,7 @@ class TwinHistory:
             self._fail(describe_difference(found, wanted), run.number, kinds)
 
     def _kinds_of_difference(self, found: MvRows, wanted: MvRows, run: Ran) -> tuple[str, ...]:
-        """The episodes of the keys whose rows are missing or surplus."""
+        """Return the episodes of the keys whose rows are missing or surplus."""
         names = self.follower.query.key_columns
         wrong = {_values(row, names) for (row,) in (*(found - wanted), *(wanted - found))}
         kinds: dict[str, None] = {}
@@ -324,7 +325,7 @@ def _last(progress: Sequence[ProgressVersion], at: float) -> Progress | None:
 
 
 def _values_of(schema: Schema, names: Sequence[str], rows: Sequence[Row]) -> str:
-    """A SELECT that returns these columns of the rows."""
+    """Return a SELECT that returns these columns of the rows."""
     lines = [f"({', '.join(schema.literals_of(row, names))})" for row in rows]
     nulls = ", ".join(literal(None, schema.columns[name]) for name in names)
     return (

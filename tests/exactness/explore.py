@@ -36,7 +36,7 @@ ACTIONS = 100
 AT_ONCE = 3
 LONGEST_RUN = 8
 SWITCHED = 22
-"""Two runs change turns twice, at two of this number of first moments."""
+"""Two runs change turns twice. Both times are among this number of first moments."""
 BARRIERS_TO_HEAL = 30
 
 
@@ -113,7 +113,7 @@ class History:
         )
         self.actors: dict[str, Run | Orphan] = {}
         self.told: list[str] = []
-        """The events so far, for a developer who searches the cause of an error."""
+        """The events so far. They help a developer to find the cause of an error."""
         self._started = 0
         self._moving = ""
         self._asleep: dict[str, int] = {}
@@ -134,9 +134,9 @@ class History:
         self._heal()
 
     def play_switches(self, stalled: int, other: Other, at: Container[int]) -> bool:
-        """A run waits before its statement number `stalled`, and another run begins.
+        """Stop a run before its statement number `stalled`, and begin another run.
 
-        The two runs change turns at the moments `at`, and when one of them has ended. Returns False
+        The two runs change turns at the moments `at`, and when one of them has ended. Return False
         if the first run has ended before that statement.
         """
         version, position = len(self.world.upstream) - 1, KEYS[3]
@@ -161,7 +161,7 @@ class History:
         return True
 
     def _act(self) -> None:
-        """One random event. Mostly the actor that moved last makes its next move."""
+        """Play one random event. Mostly the actor that moved last makes its next move."""
         self._clock += 1
         chance = self.rng.random()
         awake = [name for name in self.actors if self._asleep.get(name, 0) <= self._clock]
@@ -230,7 +230,7 @@ class History:
         self.actors[self._moving] = Run(flow)
 
     def _orphan(self, name: str) -> None:
-        """The client dies, or loses the connection and sends the statement again."""
+        """Let a client die, or let it lose the connection and send the statement again."""
         run = self.actors[name]
         if not isinstance(run, Run):
             return
@@ -322,7 +322,7 @@ def random_histories(
 
 
 def all_switches(file_format: str, without: Iterable[str] = ()) -> Iterator[History]:
-    """A run stalls before each of its statements while another run continues.
+    """Stall a run before each of its statements while another run continues.
 
     The two runs then change turns at every pair of moments.
     """

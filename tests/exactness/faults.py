@@ -31,7 +31,7 @@ from support.scripts import leaves_something, statements_of, writes
 SCHEMA = Schema({"id": "int", "amount": "int", "label": "string"}, key=("id",))
 VNODES = 4
 MV = "<mv>"
-"""In a scenario's arguments: represents the name of the MV."""
+"""This text represents the name of the MV in a scenario's arguments."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Cell:
 
     scenario: str
     statement: Statement | None
-    """None: every statement of the run."""
+    """The statement. None: every statement of the run."""
     moment: str
     writes: bool
     """Whether the statement writes a table."""
@@ -78,9 +78,12 @@ class Scene:
     rows: int = 80
     vnode_count: int = VNODES
     query: str = "positive"
-    """Which of `QUERIES` the MV is."""
+    """The name of the MV's query in `QUERIES`."""
     may_fail: bool = False
-    """Whether plain runs may fail. If a protection was removed, the versions of the MV show it."""
+    """Whether plain runs may fail.
+
+    They may if a protection was removed; the test then only looks at the MV's versions.
+    """
     upstream: Upstream = field(init=False)
     mv: Follower = field(init=False)
 
@@ -135,8 +138,10 @@ class Scene:
             self.run()
 
     def make_a_table(self) -> None:
-        """Create a table with the MV's name and nearly the rows of its query, and mark it for
-        adoption."""
+        """Create a table that has the MV's name and most of its rows.
+
+        Mark the table for adoption.
+        """
         table, query = self.mv.table, self.mv.query.sql.replace(UPSTREAM, self.upstream.table)
         for sql in (
             f"create table {table} using {self.project.file_format} as {query}",
@@ -149,7 +154,7 @@ class Scene:
         self.project.operation("adopt_table", model=self.mv.name)
 
     def lose_the_plan(self) -> None:
-        """A run plans a barrier and dies; then the feed no longer has the changes of its plan."""
+        """Let a run plan a barrier and die. Then remove the changes of this plan from the feed."""
         self.commit()
         with stepping():
             died = self.runner()
@@ -194,7 +199,7 @@ class Scenario:
     vnode_count: int = VNODES
     order: str = ORDER
     replica: str = "never"
-    """See REPLICAS."""
+    """The key of the replica's options in REPLICAS."""
     loses: bool = False
     """Whether the MV has a column that is dropped once the query returns another one."""
     merges: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -381,7 +386,7 @@ STALLS = {"stalled for one barrier": 1, "stalled for two barriers": 2}
 
 
 def cells_of(scenario: str, sent: Sequence[tuple[Statement, str]]) -> Iterator[Cell]:
-    """Every different fault of a run that sends these statements.
+    """Yield every different fault of a run that sends these statements.
 
     A death between two statements is one fault, not two. A statement that leaves nothing behind
     needs no death and is not sent twice alone: in one run all statements are sent twice, and in
@@ -414,7 +419,7 @@ class Theatre:
         """The faults that the current MV has had."""
 
     def cells(self) -> list[Cell]:
-        """All possible faults, found by a run without a fault.
+        """Return all possible faults, found by a run without a fault.
 
         If the scenario can be renewed, the MV of this run also gets the first fault.
         """
@@ -445,7 +450,7 @@ class Theatre:
                     self._end()
 
     def die_in_turn(self, steps: Iterable[str]) -> None:
-        """For each of these statements, start a run that dies after the statement.
+        """Start a run for each of these statements. The run dies after the statement.
 
         The upstream changes after each run. The runs have the scenario's `arguments` until the
         barrier is planned.
@@ -525,7 +530,7 @@ def action_of(moment: str) -> Action:
 
 
 def strike(scene: Scene, cell: Cell, arguments: tuple[str, ...] = ()) -> list[str]:
-    """Play a run with this fault to its end. Returns why a stalled run failed, if it did."""
+    """Play a run with this fault to its end. Return why a stalled run failed, if it did."""
     with stepping():
         runner = scene.runner(*arguments)
         if cell.statement is None:
@@ -546,12 +551,12 @@ def strike(scene: Scene, cell: Cell, arguments: tuple[str, ...] = ()) -> list[st
 
 
 def _said(result: RunResult) -> str:
-    """The error of a run. A run-operation has no node with an error, so return its output."""
+    """Return the error of a run, or the output of a run-operation, which has no failed node."""
     return result.error or result.output
 
 
 def reason_of(result: RunResult) -> str:
-    """The package's message in an error, else its first two lines without ids and numbers."""
+    """Return the package's message in an error, or the first two lines without ids and numbers."""
     said = _said(result)
     ours = re.search(r"another run (went on while this one executed|has begun its barrier)", said)
     if ours:

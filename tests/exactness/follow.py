@@ -1,4 +1,4 @@
-"""Runs models over a real upstream and compares every version of them with the oracles.
+"""Runs models over a real upstream and compares every version of their MVs with the oracles.
 
 upstream = Upstream.create(project, "flights", schema, rows)
 mv = Follower(project, upstream, "mv", QUERIES["positive"](schema))
@@ -65,7 +65,7 @@ REPLICAS: dict[str, dict[str, Any]] = {
 
 LOSING: dict[str, Any] = {
     "on_schema_change": "sync_all_columns",
-    # A Delta table can only drop a column with column mapping.
+    # A column of a Delta table can only be dropped if the table has column mapping.
     "tblproperties": {"delta.columnMapping.mode": "name"},
 }
 
@@ -95,7 +95,7 @@ class Upstream:
         properties: Mapping[str, str] = {},
         file_format: str | None = None,
     ) -> Upstream:
-        """A new table; `rows` are its first commit after the creation.
+        """Return a new table; `rows` are its first commit after the creation.
 
         :param layout: see `support/formats.py`
         :param properties: further properties of the table
@@ -141,7 +141,7 @@ class Upstream:
         return self.versions[self.version]
 
     def commit(self, commit: Commit) -> int:
-        """Executes the commit; returns the upstream's version after it."""
+        """Execute the commit. Return the upstream's version after the commit."""
         before = self.version
         self.project.sql(commit.sql)
         version = self.stored.newest_version()
@@ -160,7 +160,7 @@ class Upstream:
         return max(0, version - 1)
 
     def changes_between(self, since: int, until: int) -> list[Sequence[Change]]:
-        """The changes of each version after `since`, up to and including `until`."""
+        """Return the changes of each version after `since`, up to and including `until`."""
         return [self.changes[version] for version in range(since + 1, until + 1)]
 
     def known_keys(self) -> set[Key]:
@@ -191,7 +191,7 @@ class Upstream:
             before = after
 
     def hash_of(self, key: Key) -> int:
-        """Spark's xxhash64 of a key. One statement hashes all keys that are known so far."""
+        """Return Spark's xxhash64 of a key. One statement hashes all keys that are known so far."""
         if key not in self._hashes:
             self._ask_hashes([*((self.known_keys() | {key}) - self._hashes.keys())])
         return self._hashes[key]
@@ -230,11 +230,11 @@ class Follower:
     replica: str = "never"
     """The key in REPLICAS of the options that the next `write` configures."""
     adopted: bool = False
-    """Whether the table existed before its state. Its earlier versions are not checked."""
+    """Whether the table existed before its state. The versions before the state are not checked."""
     wide: Query | None = None
     """The query with a further column, after `widen`."""
     loses: bool = False
-    """Whether the model has another column until `widen`, which drops it. No check reads it."""
+    """Whether the model has another column until `widen` drops this column. No check reads it."""
 
     def widen(self) -> None:
         """Let this and every later `write` of the model return a further column."""
@@ -281,13 +281,13 @@ class Follower:
         return Definition(self.query, self.upstream.rows_at, self.upstream.hash_of)
 
     def column_types(self, query: Query) -> dict[str, str]:
-        """The columns of a query; key columns have their types, other columns have ''."""
+        """Return the columns of a query; key columns have their types, other columns have ''."""
         keys = dict(zip(self.query.key_columns, self.upstream.schema.key, strict=True))
         types = self.upstream.schema.columns
         return {name: types[keys[name]] if name in keys else "" for name in query.columns}
 
     def mv_rows(self, query: Query | None = None) -> Counter[tuple[Any, ...]]:
-        """The current rows of the MV as Spark reads them, with the columns of a query."""
+        """Return the current rows of the MV as Spark reads them, with the columns of a query."""
         newest = self.stored.newest_version()
         types = self.column_types(query or self.written)
         return self.stored.rows_in_spark(types, [newest])[newest]
@@ -298,7 +298,7 @@ class Follower:
         return [MvVersion(version, at, rows[version]) for version, at in committed.items()]
 
     def _versions_of_all_columns(self, since: float) -> list[MvVersion]:
-        """The MV's versions since the new column was committed at `since`, with all columns.
+        """Return the MV's versions since the new column was committed at `since`, with all columns.
 
         The first one is the version at that moment; it gets the time `since`.
         """
@@ -310,7 +310,7 @@ class Follower:
         return [MvVersion(v, max(committed[v], since), rows[v]) for v in versions]
 
     def progress_versions(self) -> list[ProgressVersion]:
-        """The committed states. The first one is the state that created all vnodes."""
+        """Return the committed states. The first one is the state that created all vnodes."""
         state = (
             "vnode",
             "backfill_finished",
@@ -333,11 +333,11 @@ class Follower:
         return versions
 
     def progress(self) -> Progress:
-        """The current committed state."""
+        """Return the current committed state."""
         return self.progress_versions()[-1].progress
 
     def planned(self) -> dict[str, Any] | None:
-        """The plan of the next epoch, None if there is none."""
+        """Return the plan of the next epoch, None if there is none."""
         newest = self._stored_progress.newest_version()
         rows = self._stored_progress.rows({"plan": ""}, [newest])[newest]
         plans = {plan for (plan,) in rows if plan is not None}
@@ -408,7 +408,7 @@ class Follower:
         check_every_version(definition, versions, states, definition.covered)
 
     def _check_against_risingwave(self, progress: Sequence[ProgressVersion]) -> None:
-        """RisingWave's form over the same positions must equal the definition at every barrier.
+        """Check that RisingWave's form of every barrier gives the rows of the definition.
 
         `check_every_version` has shown that the MV equals the definition at each commit. RisingWave
         reads the range of a barrier at the previous version. The first barrier has no previous
@@ -472,7 +472,7 @@ def _is_descending(committed: Mapping[str, Any]) -> bool:
 
 
 def _filled_of(committed: Mapping[str, Any], dirty: bool) -> Position | None:
-    """The second position in a committed plan, if the key consists of whole numbers."""
+    """Return the second position in a committed plan, if the key consists of whole numbers."""
     fills = [column["name"] for column in committed.get("fills", [])]
     if not fills or (committed.get("last_fill") and not dirty):
         return None
@@ -483,12 +483,12 @@ def _filled_of(committed: Mapping[str, Any], dirty: bool) -> Position | None:
 
 
 def row(schema: Schema, *values: Any) -> Row:
-    """A row from values in the order of the schema's columns."""
+    """Return a row from values in the order of the schema's columns."""
     return dict(zip(schema.columns, values, strict=True))
 
 
 def _from_adoption(versions: Sequence[MvVersion], created: ProgressVersion) -> list[MvVersion]:
-    """The MV's versions since its state was created, and the version at that moment."""
+    """Return the MV's versions since its state was created, and the version at that moment."""
     later = [version for version in versions if version.at > created.at]
     [found] = [version for version in versions if version.at <= created.at][-1:]
     return [replace(found, at=created.at), *later]

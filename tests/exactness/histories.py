@@ -27,7 +27,8 @@ LAYOUTS = ("plain", "partitioned", "clustered")
 class Model:
     """A model of the history. Each run chooses its rate limit and some other options.
 
-    In some runs the config has the opposite order. Only a run that builds the MV uses it.
+    In some runs the config has the opposite order. An order only has an effect in a run that builds
+    the MV.
     """
 
     mode: str
@@ -49,7 +50,10 @@ class Commit:
 
 @dataclass(frozen=True)
 class Run:
-    """One `dbt run`. A fault occurs at statement number `fault_at`, if there are so many."""
+    """One `dbt run`.
+
+    A fault occurs at statement number `fault_at`, if the run sends that many statements.
+    """
 
     limits: tuple[int | None, ...]
     barriers_per_run: int | str = 1
@@ -85,7 +89,7 @@ class History:
 
 
 def vnodes_of(run: Run, number: int, vnode_count: int) -> list[int] | None:
-    """The vnodes whose ranges model `number` may read in this run; None for all."""
+    """Return the vnodes whose ranges model `number` may read in this run; None for all."""
     if run.vnodes_seed is None:
         return None
     rng = random.Random(run.vnodes_seed + number)

@@ -15,10 +15,10 @@ from support.formats import metadata_of
 
 @dataclass
 class VersionedIceberg(VersionedTable):
-    """Versions are numbered from 1. A snapshot that becomes the current one gets the next number.
+    """Versions are numbered from 1.
 
-    A rollback also makes a version. Version 0 has nothing that could be read. A version keeps its
-    number when snapshots expire.
+    A snapshot gets the next number when it becomes the current snapshot. So a rollback makes a
+    version too. Version 0 cannot be read. A version keeps its number when snapshots expire.
     """
 
     _snapshots: list[int] = field(default_factory=list)
@@ -58,7 +58,7 @@ class VersionedIceberg(VersionedTable):
         return f"{self.table} version as of {self._snapshots[version - 1]}"
 
     def _history(self) -> list[tuple[int, int]]:
-        """The times and ids of the snapshots that became current; number the new ones."""
+        """Return the times and ids of the snapshots that became current; number the new ones."""
         metadata = metadata_of(self.project.lake.directory, self.table)
         if metadata is not None:
             log = metadata.get("snapshot-log", [])
@@ -75,7 +75,7 @@ class VersionedIceberg(VersionedTable):
         return entries
 
     def _first_metadata(self) -> int:
-        """The time of the first known metadata file, in milliseconds."""
+        """Return the time of the first known metadata file, in milliseconds."""
         metadata = metadata_of(self.project.lake.directory, self.table)
         if metadata is not None:
             first = [

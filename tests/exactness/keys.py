@@ -137,7 +137,7 @@ KEY_TYPES: dict[str, KeyType] = {
 
 
 def literal(value: Any, sql_type: str) -> str:
-    """The value as a SQL literal of exactly this type."""
+    """Return the value as a SQL literal of exactly this type."""
     if value is None:
         return f"cast(null as {sql_type})"
     if isinstance(value, Written):

@@ -1,7 +1,7 @@
 """A change table like that of `land_changes`, which the tests write from their own slot.
 
-It needs no dbt, so it can run beside a dbt run in the same process. The barriers keep their
-promises with any such table. Other tests check `land_changes` itself.
+It needs no dbt, so it can run beside a dbt run in the same process. Barriers must be exact with any
+such change table. Other tests check `land_changes` itself.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Landing:
         self.sql(f"create table {self.table} ({columns}) using {self.file_format}")
 
     def events(self, transaction: Transaction) -> Iterator[Mapping[str, Any]]:
-        """The events of a transaction. An update of the key is a delete and an insert."""
+        """Yield the events of a transaction. An update of the key is a delete and an insert."""
         place = {LSN: transaction.position, XID: transaction.xid}
         for number, event in enumerate(transaction.events):
             if event is None:
@@ -115,11 +115,11 @@ class Landing:
                 yield {**event.new, **place, OP: op, SEQ: 2 * number + 1}
 
     def written(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
-        """An event as a row of the change table."""
+        """Return an event as a row of the change table."""
         return event
 
     def _select(self, rows: Sequence[Mapping[str, Any]]) -> str:
-        """A SELECT of the rows from one literal.
+        """Return a SELECT of the rows from one literal.
 
         Spark needs a minute for a `values` clause with some thousand rows.
         """

@@ -53,14 +53,14 @@ class LiveTable(Upstream):
 
     @property
     def rows(self) -> Rows:
-        """The current rows."""
+        """Return the current rows."""
         return self.truth.at(self.name, self.truth.read())
 
     def rows_at(self, version: int) -> Rows:
         return self.truth.at(self.name, version)
 
     def version_before(self, version: int) -> int:
-        """The position before the last transaction that this version has."""
+        """Return the position before the last transaction that this version has."""
         positions = [t.position for t in self.truth.transactions(self.name)]
         earlier = [position for position in positions if position <= version]
         return earlier[-2] if len(earlier) > 1 else 0
@@ -157,7 +157,7 @@ class LiveScene:
 
     @property
     def changes(self) -> str:
-        """The name of the change table and of the slot."""
+        """Return the name of the change table and of the slot."""
         return f"{self.name}_changes"
 
     def write(self, **config: Any) -> None:
@@ -186,7 +186,7 @@ class LiveScene:
 
     @property
     def landing(self) -> tuple[str, ...]:
-        """The arguments of dbt that land the changes of the slot."""
+        """Return the arguments of dbt that land the changes of the slot."""
         arguments = yaml.safe_dump({"model": self.mv.name}, default_flow_style=True).strip()
         return ("run-operation", "land_changes", "--args", arguments)
 
@@ -197,9 +197,10 @@ class LiveScene:
             self.project.dbt(*self.landing)
 
     def wrong_events(self) -> list[Any]:
-        """The first differences between the events of the change table and those of the truth.
+        """Return the first differences between the events of the change table and those of the
+        truth.
 
-        Both are compared in their order, over the transactions since the change table began.
+        Both lists are compared in order, from the change table's first transaction on.
         """
         self.upstream.truth.read()
         table, key = self.project.table(self.changes), ", ".join(self.upstream.schema.key)
@@ -217,8 +218,9 @@ class LiveScene:
     def barrier(self, *arguments: str) -> RunResult:
         """Run one barrier to its end.
 
-        A barrier needs the changes that its rows may already contain. They are landed while the run
-        waits for them, or after it has given up waiting; then a second run continues.
+        A barrier needs the changes that its rows may already contain. These changes are landed
+        while the run waits for them. If the run gives up waiting, they are landed afterwards, and a
+        second run continues.
         """
         if self.rng.random() < 0.3:
             result = self.run(*arguments)
@@ -241,7 +243,7 @@ class LiveScene:
         return self.project.dbt("run", "--select", self.mv.name, *arguments)
 
     def catch_up(self) -> None:
-        """After the last write: land all changes and run until the MV shows them."""
+        """Land all changes and run until the MV shows them. Call this after the last write."""
         for _ in range(3):
             self.land()
             self.run()

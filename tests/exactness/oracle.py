@@ -6,7 +6,7 @@
 
 This holds at every version of the MV. Let k be the committed epoch, P_k its positions and S_k its
 upstream version. Then the MV goes through the prefixes (S_k, P_k), (S_k+1, P_k), (S_k+1, P_k+1), in
-this order. When epoch k+1 is committed, the MV is at the last of them. Nothing here knows how a
+this order. When epoch k+1 is committed, the MV is at the last prefix. Nothing here knows how a
 barrier is executed: rows are Python dicts, Q is a Python function, and positions are read from the
 progress table.
 
@@ -44,7 +44,7 @@ class Inexact(AssertionError):
 
 
 def comparable(key: Key) -> Key:
-    """The key in a form that Python orders as Spark does: strings by their UTF-8 bytes."""
+    """Return the key in a form that Python orders as Spark does: strings by their UTF-8 bytes."""
     return tuple(part.encode() if isinstance(part, str) else part for part in key)
 
 
@@ -100,7 +100,8 @@ class Progress:
     swept_anew: bool = False
     """Whether the last committed barrier has begun a sweep."""
     swapped: bool = False
-    """Whether the last barrier has replaced the MV by a next generation, with its own counts."""
+    """Whether the last barrier has replaced the MV by a next generation, whose counts begin at
+    zero."""
     rescaled: bool = False
     """Whether the last barrier has changed the number of vnodes."""
     filled: Position | None = None
@@ -108,7 +109,7 @@ class Progress:
 
     @property
     def of_all_columns(self) -> Progress:
-        """The state by which all columns, also the new ones, are checked."""
+        """Return the state by which all columns, also the new ones, are checked."""
         if self.filled is None:
             return self
         return replace(self, positions=dict.fromkeys(self.positions, self.filled), sweeping=True)
@@ -177,7 +178,7 @@ class Definition:
         )
 
     def covered(self, rows: MvRows, positions: Positions) -> MvRows:
-        """The rows of an MV up to these positions."""
+        """Return the rows of an MV up to these positions."""
         places = [self.query.columns.index(name) for name in self.query.key_columns]
         keys = {row: tuple(row[place] for place in places) for row in rows}
         return Counter(
@@ -189,7 +190,7 @@ class Definition:
         )
 
     def scanned(self, version: int, before: Positions, after: Positions) -> Counter[int]:
-        """Upstream rows per vnode that a range from `before` to `after` reads at `version`."""
+        """Count per vnode the upstream rows that a range from `before` to `after` reads."""
         vnodes = ((key, self.vnode_of(key, before)) for key in self.upstream(version))
         return Counter(
             vnode
@@ -374,7 +375,7 @@ def _check_rescaled(old: Progress, new: Progress, where: str) -> None:
 
 
 def rows_by_key(rows: Iterable[Row], key: Sequence[str]) -> dict[Key, Row]:
-    """A dict of the rows by their keys. A duplicate key is an error of the test itself."""
+    """Return a dict of the rows by their keys. A duplicate key is an error of the test itself."""
     found: dict[Key, Row] = {}
     for row in rows:
         at = tuple(row[name] for name in key)

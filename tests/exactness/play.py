@@ -216,7 +216,7 @@ class Player:
         return config
 
     def _complete(self) -> None:
-        """One run without limits, which also completes the barrier that a crash has interrupted."""
+        """Run once without limits. This also completes a barrier that a crash has interrupted."""
         self._run(Run(limits=(None,) * len(self.followers), barriers_per_run="all"))
         for follower in self.followers:
             follower.check_complete()

@@ -37,13 +37,13 @@ OF_TYPE: Mapping[int, Callable[[str], Any]] = {
     1114: datetime.fromisoformat,
     1700: Decimal,
 }
-"""For the oid of a type: the function that converts a text to a Python value.
+"""Functions that convert a text to a Python value, by the oid of the type.
 
 Values of other types stay text.
 """
 
 UNCHANGED = object()
-"""Represents a value that is stored outside its row and that an update did not change."""
+"""Represents a value that an update did not change. The value is stored outside its row."""
 
 
 class Tangled(AssertionError):
@@ -171,12 +171,12 @@ class Truth:
         return self.read_to
 
     def insert_position(self) -> int:
-        """The position at which the next record begins; all earlier commits end before it."""
+        """Return the position of the next record; all earlier commits end before that position."""
         with psycopg.connect(self.dsn, autocommit=True) as connection:
             return _one(connection, "select (pg_current_wal_insert_lsn() - '0/0')::bigint")
 
     def at(self, table: str, position: int) -> Rows:
-        """The rows of a table after all commits that end at or before a position."""
+        """Return the rows of a table after all commits that end at or before a position."""
         self._know(position)
         if table not in self._tables:
             return {}
@@ -191,7 +191,7 @@ class Truth:
         return known.kept[position]
 
     def changes(self, table: str, since: int, until: int) -> list[Change]:
-        """The changes of rows in (since, until], in order."""
+        """Return the changes of rows in (since, until], in order."""
         self._know(until)
         if (known := self._tables.get(table)) is None:
             return []
@@ -199,7 +199,7 @@ class Truth:
         return [change for at, change in known.changes if since < at <= until]
 
     def keys_of(self, table: str) -> set[Key]:
-        """All keys that the table has ever had."""
+        """Return all keys that the table has ever had."""
         key_of = self._tables[table].relation.key_of
         events = (e for t in self.transactions(table) for e in t.events if e is not None)
         return {key_of(event.new) for event in events if event.new is not None}
@@ -266,7 +266,7 @@ def apply(
 
 
 def _completed(new: Row, old: Row | None) -> Row:
-    """The row with its unchanged values, which the log does not repeat."""
+    """Return the row with its unchanged values, which the log does not repeat."""
     if UNCHANGED not in new.values():
         return new
     assert old is not None
@@ -281,7 +281,7 @@ class Message:
         self._at = 0
 
     def number(self, format: str) -> int:
-        """The next number: B, H, I, or Q for one, two, four or eight bytes."""
+        """Return the next number: B, H, I, or Q for one, two, four or eight bytes."""
         (value,) = struct.unpack_from(f">{format}", self._data, self._at)
         self._at += struct.calcsize(f">{format}")
         return int(value)
@@ -296,13 +296,13 @@ class Message:
         return found
 
     def begin(self) -> int:
-        """The transaction's id."""
+        """Return the transaction's id."""
         self.number("Q")  # the position of its commit record
         self.number("Q")  # the commit time
         return self.number("I")
 
     def commit(self) -> int:
-        """The position at which the commit ends."""
+        """Return the position at which the commit ends."""
         self.number("B")
         self.number("Q")  # the position at which it begins
         return self.number("Q")

@@ -1,4 +1,4 @@
-"""The barrier protocol as a program: the effect of each statement of a run on the tables.
+"""The barrier protocol as a program: the statements of a run, and their effects on the tables.
 
 This file alone decides what a run sends and what each statement does. So random interleavings of
 several runs can be played with this model alone (`test_protocol.py`), or with the model and real
@@ -80,10 +80,10 @@ class Plan:
     low: float = NOT_STARTED
     high: float = NOT_STARTED
     touched: tuple[float, ...] | None = None
-    """For a re-anchor of only these ranges: their ends. Given-up plans could write to them."""
+    """A re-anchor reads only these ranges again: their ends. Given-up plans could write to them."""
     at_once: bool = False
     wide: bool = False
-    """Whether its query returns the new column."""
+    """Whether the plan's query returns the new column."""
     fill_low: float | None = None
     fill_high: float | None = None
     """The second position before and after the barrier; None if no columns are being filled."""
@@ -95,7 +95,7 @@ class Plan:
 
     @property
     def range(self) -> tuple[float, float]:
-        """The range that the barrier reads."""
+        """Return the range that the barrier reads."""
         if self.kind == "fill" and self.fill_low is not None and self.fill_high is not None:
             return self.fill_low, self.fill_high
         return self.low, self.high
@@ -131,7 +131,7 @@ class State:
     plan: Plan | None = None
 
     def stands(self, plan: Plan) -> bool:
-        """True if this is the plan of the next epoch, even if it was given up."""
+        """Return true if this is the plan of the next epoch, even if the plan was given up."""
         return self.epoch == plan.epoch - 1 and self.plan is not None and self.plan.id == plan.id
 
 
@@ -155,7 +155,7 @@ class Wide:
 
 
 def narrow(row: Any) -> Any:
-    """The old columns of a row."""
+    """Return the old columns of a row."""
     return row.row if isinstance(row, Wide) else row
 
 
@@ -227,7 +227,7 @@ class Statement:
 
 @dataclass
 class World:
-    """The content of the tables. The protections in `without` are removed."""
+    """The content of the tables, and the protocol without the protections in `without`."""
 
     file_format: str
     upstream: list[Rows]
@@ -240,7 +240,7 @@ class World:
     feed_from: int = 0
     mv: Mv = field(default_factory=Mv)
     emptied: bool = False
-    """Whether a late reset has emptied an Iceberg MV, and no later reset was committed."""
+    """Whether a late reset has emptied an Iceberg MV and no later reset was committed."""
     executed: dict[int, tuple[int, str]] = field(default_factory=dict)
     """The id and the kind of the plan that each epoch was committed with."""
     wrong: str | None = None
@@ -268,7 +268,7 @@ class World:
         """True if the MV is a prefix that the committed state and its plan allow."""
         state, plan = self.state, self.state.plan
         if state.dirty or self.emptied or (plan and plan.kind in ("reset", "abandon")):
-            return True  # promised again by the next commit
+            return True  # the next commit promises these rows again
         allowed = [(state.version, state.position)]
         if plan is not None and plan.kind == "swap":
             if self.mv.rows == self.complete(plan):
@@ -281,8 +281,7 @@ class World:
         return any(self._is_prefix(version, at, filled) for version, at in allowed)
 
     def _is_prefix(self, version: int | None, position: float, filled: float) -> bool:
-        """True if the MV's old columns equal this prefix, and the new column is right up to
-        `filled`."""
+        """Return true if the old columns equal this prefix and the new one is right to `filled`."""
         shown = self.shown(position)
         old = Counter[tuple[int, Any]]()
         for (key, row), count in shown.items():
@@ -293,20 +292,23 @@ class World:
         return old == self.prefix(version, position) and is_filled
 
     def complete(self, plan: Plan) -> Counter[tuple[int, Any]]:
-        """The rows of a finished next generation."""
+        """Return the rows of a finished next generation."""
         rows = self.prefix(plan.version, FINISHED)
         return Counter(
             {(key, Wide(row, row) if plan.wide else row): n for (key, row), n in rows.items()}
         )
 
     def shown(self, position: float) -> Counter[tuple[int, Any]]:
-        """The rows that the MV promises at this position. In a sweep: only the rows up to it."""
+        """Return the rows that the MV promises at this position.
+
+        In a sweep these are only the rows up to the position.
+        """
         if not self.state.sweeping:
             return self.mv.rows
         return Counter({row: n for row, n in self.mv.rows.items() if row[0] <= position})
 
     def changed_keys(self, since: int, to: int) -> set[int]:
-        """The keys that the feed lists.
+        """Return the keys that the feed lists.
 
         Row lineage compares two snapshots. Other feeds list the changes of every version.
         """
@@ -325,7 +327,7 @@ class World:
         }
 
     def appends(self, version: int) -> bool:
-        """Whether a version only adds rows."""
+        """Return true if a version only adds rows."""
         before, after = self.upstream[version - 1], self.upstream[version]
         return all(after.get(key) == row for key, row in before.items())
 
@@ -386,7 +388,7 @@ def dbt_run(
     wide: bool = False,
     beside: bool = False,
 ) -> Flow:
-    """A `dbt run`.
+    """Return the statements of a `dbt run`.
 
     :param sweeps: the model has `on_gap: sweep`
     :param wide: the model's query returns the new column
@@ -397,12 +399,12 @@ def dbt_run(
 
 
 def abandon_plan(world: World) -> Flow:
-    """The operation `abandon_plan`."""
+    """Return the statements of the operation `abandon_plan`."""
     return _Flow(world).abandon_by_hand()
 
 
 def rescale_backfill(world: World, low: float) -> Flow:
-    """The operation `rescale_backfill`.
+    """Return the statements of the operation `rescale_backfill`.
 
     :param low: the lowest position of the joined vnodes, if it is below the model's position
 
@@ -571,7 +573,7 @@ class _Flow:
             swap = replace(plan, kind="swap", version=log.newest, high=FINISHED, generation=True)
             return swap if self.beside else plan
         if state.wide and not self.wide:
-            raise Stopped  # its query has changed
+            raise Stopped  # the query has changed
         started = state.position != NOT_STARTED
         gap = state.dirty or (state.version is not None and state.version < log.feed_from)
         filled = state.filled if state.wide == self.wide else NOT_STARTED
@@ -603,7 +605,10 @@ class _Flow:
         return plan
 
     def _plan(self, plan: Plan) -> Statement:
-        """The script that stores the plan. It returns the current plan, and whether that is it."""
+        """Return the script that stores the plan.
+
+        It returns the current plan, and true if that is `plan`.
+        """
 
         def execute() -> Moments:
             world, mine = self.world, plan
@@ -739,13 +744,13 @@ class _Flow:
             yield self._merge("remove what was given up in the barrier", plan, {}, whole=True)
 
     def _as_shown(self, plan: Plan, rows: Rows) -> Rows:
-        """The rows that the plan's query returns where the old query returns `rows`."""
+        """Return the rows that the plan's query returns, if the old query returns `rows`."""
         if not plan.wide:
             return rows
         return {key: None if row is None else Wide(row, row) for key, row in rows.items()}
 
     def _changes(self, state: State, log: Log, plan: Plan, shown: Rows) -> dict[int, Any]:
-        """The staged changes: None for a key that the query no longer returns."""
+        """Return the staged changes by key. None: the query no longer returns this key."""
         assert state.version is not None and plan.version is not None
         keys = self.world.changed_keys(state.version, plan.version)
         if self.world.is_iceberg and not self._may_delete(state.version, plan.version, log):
@@ -771,7 +776,7 @@ class _Flow:
         is_range: bool = False,
         whole: bool = False,
     ) -> Statement:
-        """A MERGE of `source`.
+        """Return a MERGE of `source`.
 
         :param whole: also delete the MV's rows that are not in `source`, within what the plan may
             write: the ranges that were given up or are read again, the whole MV in a re-anchor,
@@ -930,15 +935,17 @@ def _has_changes(world: World, state: State, plan: Plan) -> bool:
 
 
 def _feed_start(state: State) -> int | None:
-    """The version of the last barrier that was executed."""
+    """Return the version of the last barrier that was executed."""
     if state.dirty:
         return state.given_up.since if state.given_up is not None else None
     return state.version
 
 
 def _find_touched(state: State, log: Log) -> tuple[float, ...] | None:
-    """The ends of the ranges above the position that given-up plans could write to; None if they
-    are not known."""
+    """Return the ends of the ranges above the position to which given-up plans could write.
+
+    None if they are not known.
+    """
     given_up = state.given_up
     if not state.dirty or given_up is None or given_up.since is None:
         return None
@@ -954,7 +961,7 @@ def _find_touched(state: State, log: Log) -> tuple[float, ...] | None:
 
 
 def _committed(world: World, state: State, plan: Plan) -> State:
-    """The state after the commit of a plan; `state` is the state in which it was planned."""
+    """Return the state after the commit of a plan; `state` is the state in which it was planned."""
     new = State(plan.epoch, plan, wide=plan.wide)
     if plan.kind not in REPLACING and plan.fill_low is not None and plan.fill_high is not None:
         fills_on = plan.kind == "rescale" or (plan.kind == "fill" and plan.fill_high < plan.high)

@@ -12,11 +12,11 @@ LESS = "less"
 """The column that `with_less` adds to the SQL of a query. `with_more` does not have it."""
 
 UPSTREAM = "__upstream__"
-"""In `Query.sql`: represents the relation that the model reads."""
+"""This text represents the model's upstream in `Query.sql`."""
 
 
 def everything(schema: Schema) -> Query:
-    """All columns, all rows, names unchanged."""
+    """Return a query of all columns and rows, with unchanged names."""
     columns = tuple(schema.columns)
     return Query(
         sql=f"select {', '.join(columns)} from {UPSTREAM}",
@@ -27,7 +27,10 @@ def everything(schema: Schema) -> Query:
 
 
 def positive(schema: Schema) -> Query:
-    """A filter that drops nulls, on a column that updates change; an expression; a renamed key."""
+    """Return a query with an expression, a renamed key and a filter.
+
+    The filter drops nulls; updates change its column.
+    """
     keys = tuple(f"{name}_of_row" for name in schema.key)
     renamed = ", ".join(f"{old} as {new}" for old, new in zip(schema.key, keys, strict=True))
 
@@ -45,7 +48,10 @@ def positive(schema: Schema) -> Query:
 
 
 def unhidden(schema: Schema) -> Query:
-    """Key columns in reverse order, with names that sort differently; a filter that keeps nulls."""
+    """Return a query with the key columns in reverse order, under names that sort differently.
+
+    Its filter keeps nulls.
+    """
     keys = {name: f"{chr(ord('z') - number)}_key" for number, name in enumerate(schema.key)}
     turned = tuple(reversed(schema.key))
     renamed = ", ".join(f"t.{name} as {keys[name]}" for name in turned)
@@ -66,9 +72,9 @@ def unhidden(schema: Schema) -> Query:
 
 
 def with_more(query: Query) -> Query:
-    """`positive` with a further column, which is not the last one of the SELECT list.
+    """Return `positive` with a further column.
 
-    In the MV it is the last column.
+    It is not the last column of the SELECT list, but it becomes the last column of the MV.
     """
     doubled = "amount * 2 as doubled,"
     assert doubled in query.sql
@@ -86,7 +92,7 @@ def with_more(query: Query) -> Query:
 
 
 def with_less(sql: str) -> str:
-    """The SQL of `positive` with a column that `with_more` does not have, so that it is dropped."""
+    """Return the SQL of `positive` with a column that `with_more` drops."""
     doubled = "amount * 2 as doubled,"
     assert doubled in sql
     return sql.replace(doubled, f"{doubled} amount - 1 as {LESS},")

@@ -64,7 +64,7 @@ class Recomputed:
         self._known |= dict(zip(missing, found.values(), strict=True))
 
     def _select(self, version: int, positions: Positions) -> str | None:
-        """The query of a prefix; None if this version cannot be read because it has no rows."""
+        """Return the query of a prefix; None if its version cannot be read and so has no rows."""
         reading = self.follower.upstream.stored.reading(version)
         if reading is None:
             return None
@@ -99,7 +99,7 @@ def _prefix(version: int, positions: Positions) -> _Prefix:
 
 
 def _values(schema: Schema, positions: Positions) -> str:
-    """The positions that cover any key, one row each."""
+    """Return the positions that cover any key, one row each."""
     types = [schema.columns[name] for name in schema.key]
     lines = []
     for vnode, position in positions.items():

@@ -44,7 +44,7 @@ KeyOf = Callable[[Row], Key]
 
 
 def chunk_of(changes: Iterable[Change], key_of: KeyOf) -> list[Event]:
-    """The events of one commit, in an order in which they can be applied one by one.
+    """Return the events of one commit, in an order in which they can be applied one by one.
 
     If an UPDATE swaps keys, a row gets a key that the same commit frees. Such an update is a delete
     and an insert, and all deletes come first. Any other update is a pair of `U-` and `U+`, even if
@@ -87,7 +87,7 @@ def mark_chunk_ref_by_vnode(
 
 
 def normalize_unmatched_updates(chunk: Chunk, visible: Sequence[bool]) -> list[Event]:
-    """The shown events; an update with one hidden half becomes a plain delete or insert."""
+    """Return the shown events; an update with one hidden half becomes a plain delete or insert."""
     shown: list[Event] = []
     number = 0
     while number < len(chunk):

@@ -69,13 +69,15 @@ def once(project: Project, sql: str, proceed: Proceed) -> None:
 
 
 def twice(project: Project, sql: str, proceed: Proceed) -> None:
-    """The client received no answer and sends the statement again."""
+    """Send the statement twice, like a client that received no answer."""
     proceed()
     proceed()
 
 
 def at_once(project: Project, sql: str, proceed: Proceed) -> None:
-    """Two copies are sent at the same time. Then a client that received no answer sends a third.
+    """Send two copies at the same time.
+
+    Then send a third copy, like a client that received no answer.
 
     A fenced statement waits in its fence, so that the two copies overlap.
     """
@@ -91,13 +93,13 @@ def die_before(project: Project, sql: str, proceed: Proceed) -> None:
 
 
 def die_after(project: Project, sql: str, proceed: Proceed) -> None:
-    """The statement takes effect, but the client receives no answer."""
+    """Execute the statement, but let the client receive no answer."""
     proceed()
     raise Crash("died after a statement")
 
 
 def die_inside(written: int) -> Action:
-    """A script ends after this number of statements that write."""
+    """Let a script end after this number of statements that write."""
 
     def act(project: Project, sql: str, proceed: Proceed) -> None:
         script = dying_after(sql, written)
@@ -110,12 +112,12 @@ def die_inside(written: int) -> Action:
 
 
 def writing_statements(sql: str) -> int:
-    """The number of statements in a script that write; 0 if the text is not a script."""
+    """Return the number of statements in a script that write; 0 if the text is not a script."""
     return sum(map(writes, statements_of(sql))) if is_script(sql) else 0
 
 
 def steps_of(mv: str, upstream: str) -> Callable[[str], str | None]:
-    """A function that returns the step of a statement of this MV, without names and numbers."""
+    """Return a function: it returns the step of this MV's statement, without names and numbers."""
     comment = re.compile(rf"/\* \S*\b{mv}\S*: (.*?) \*/")
 
     def step_of(sql: str) -> str | None:
@@ -161,7 +163,7 @@ class Runner:
 
     @property
     def next_step(self) -> str:
-        """The comment of the next statement; empty if the run has ended."""
+        """Return the comment of the next statement; empty if the run has ended."""
         return "" if self.ended else self.sent[-1][0].step
 
     @property

@@ -51,7 +51,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def lake(
     request: pytest.FixtureRequest, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Lake]:
-    """A lake that uses the cluster. In the lake of the other tests the driver does all work."""
+    """Yield a lake that uses the cluster.
+
+    In the lake of the other tests the driver does all work.
+    """
     profile = PROFILES[request.config.getoption("--profile")]
     kind = SessionLake if profile.method == "session" else ThriftLake
     lake: Lake = kind(tmp_path_factory.mktemp("lake"), profile, cluster.settings)
@@ -77,7 +80,7 @@ class Life:
         return {"id": key, "amount": self.rng.randint(-1, 9), "label": f"row {key}"}
 
     def change(self) -> None:
-        """One MERGE that inserts, updates and deletes, in all parts of the table."""
+        """Commit one MERGE that inserts, updates and deletes in all parts of the table."""
         rows = self.upstream.rows
         here = self.rng.sample(list(rows), 60)
         new = [(2 * number + 1,) for number in self.rng.sample(range(ROWS), 20)]

@@ -149,7 +149,7 @@ def test_with_the_adapter_an_error_of_it_is_a_warning(
 ) -> None:
     mv.write(sort_when_finished=True)
     failed = project.run(intercept=crash_before(AFTER))
-    assert "mv: the MV could not be sorted after the barrier 1, which is committed" in failed.output
+    assert "mv: the MV could not be sorted after the barrier 1. That barrier is" in failed.output
     assert f"before {AFTER}" in failed.output
     mv.check_complete()
     mv.check()

@@ -44,7 +44,8 @@ def follow(
     query: Query | None = None,
     **config: Any,
 ) -> tuple[Upstream, Follower]:
-    """An upstream with these rows, and a model that reads three rows a barrier and has not run."""
+    """Create an upstream with these rows, and a model that has not run and reads three rows a
+    barrier."""
     upstream = Upstream.create(project, "people", SCHEMA, rows_by_key(upstream_rows, SCHEMA.key))
     mv = Follower(project, upstream, "mv", query or everything(SCHEMA), vnode_count=4)
     mv.write(**{"backfill_rate_limit": 3, **config})
@@ -52,19 +53,19 @@ def follow(
 
 
 def ids(mv: Follower) -> list[int]:
-    """The ids that the MV holds, sorted; its query must be `everything`."""
+    """Return the ids that the MV holds, sorted; its query must be `everything`."""
     return sorted(number for number, *_ in mv.mv_rows().elements())
 
 
 def finish(project: Project, mv: Follower) -> None:
-    """Run to the end of the backfill, then check every version of the MV by the oracles."""
+    """Run to the end of the backfill, then check every version of the MV with the oracles."""
     mv.write(barriers_per_run="all")
     project.run()
     hold(mv)
 
 
 def hold(mv: Follower) -> None:
-    """Check every version of a finished MV by the oracles."""
+    """Check every version of a finished MV with the oracles."""
     mv.check_complete()
     mv.check()
     mv.upstream.check()
@@ -106,22 +107,22 @@ class Midway:
 
     @property
     def below(self) -> list[int]:
-        """The ids that have been read."""
+        """Return the ids that have been read."""
         cursor = self.cursor
         return [number for number in self.rows if number <= cursor]
 
     @property
     def above(self) -> list[int]:
-        """The ids that have not been read. The first of them are the next range."""
+        """Return the ids that have not been read. The first of them are the next range."""
         cursor = self.cursor
         return [number for number in self.rows if number > cursor]
 
     def absent_below(self, count: int) -> list[int]:
-        """The highest unused ids below the cursor."""
+        """Return the highest unused ids below the cursor."""
         return [n for n in range(1, self.cursor) if n not in self.rows][-count:]
 
     def absent_above(self, count: int) -> list[int]:
-        """The lowest unused ids above the cursor."""
+        """Return the lowest unused ids above the cursor."""
         cursor = self.cursor
         return [n for n in range(cursor + 1, cursor + 50) if n not in self.rows][:count]
 
@@ -149,7 +150,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="module")
 def kept() -> Iterator[list[Midway]]:
-    """The object of `midway` while no test uses it."""
+    """Yield a list that has the object of `midway` while no test uses this object."""
     kept: list[Midway] = []
     yield kept
     for midway in kept:
@@ -158,7 +159,7 @@ def kept() -> Iterator[list[Midway]]:
 
 @pytest.fixture
 def midway(shared_project: MakeProject, kept: list[Midway]) -> Iterator[Midway]:
-    """The shared MV. After a failed test it may be wrong, so the next test gets a new one."""
+    """Yield the shared MV. A failed test may leave it wrong; then the next test gets a new MV."""
     midway = kept.pop() if kept else Midway(shared_project(f"midway_{next(_numbers)}"))
     midway.is_exact = False
     yield midway
@@ -173,17 +174,19 @@ class Together:
     inserted: list[int]
     """Ids inserted below the cursor and above it."""
     between: tuple[list[int], list[int]]
-    """Ids inserted before the barrier: those deleted again, and those kept."""
+    """Ids inserted before the barrier: the first list is deleted again, the second one is kept."""
     moves: dict[int, int]
-    """Changed keys: from below the cursor to far above it, within below, from above to below."""
+    """Changed keys: from below the cursor to far above it, from below to below, from above to
+    below."""
     deleted: tuple[int, int]
     """An id below the cursor and one above it."""
     swaps: tuple[dict[int, int], ...]
-    """Swapped keys: below the cursor, across it, and above it."""
+    """Swapped keys: both below the cursor, on both sides of it, and both above it."""
     several: list[int]
     """Three ids below the cursor. The row of the first is updated and then moved to the third.
 
-    The row of the second is deleted and inserted again. The third was deleted before.
+    The row of the second id is deleted and inserted again. The row of the third id is deleted
+    first.
     """
     labels: dict[int, str]
     """The labels of the upstream's rows before the commits."""

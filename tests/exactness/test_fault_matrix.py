@@ -5,7 +5,7 @@ faults: the run dies before the statement, after it, or inside a script; the sta
 twice, one after the other or at once; the run stops before the statement while other runs execute
 one or two barriers, and then continues. A run without a fault finds the statements. After each
 fault the upstream changes and a plain run follows. Then every version of the MV must be an allowed
-prefix. Cells that are the same fault are played once: see `cells_of`.
+prefix. Cells with the same fault are played once: see `cells_of`.
 
 On Iceberg a run dies after each writing statement of every scenario. On Delta a run dies after each
 of these statements only once, in the scenario that `tests/recorded/kills.json` lists. In `make
@@ -32,7 +32,7 @@ FAULTS = os.environ.get("DBT_BACKFILL_FAULTS")
 
 
 def chosen(cells: list[Cell], killed: list[str] | None) -> list[Cell]:
-    """The cells to play; `killed` are the only statements to kill, or None for all of them."""
+    """Return the cells to play. If `killed` is not None, only these statements are killed."""
     if FAULTS == "all":
         return cells
     writing = [cell for cell in cells if cell.writes]

@@ -34,7 +34,7 @@ def on_iceberg(test: Any) -> Any:
 
 @pytest.fixture
 def scene(project: Project) -> Scene:
-    """An MV after its first range."""
+    """Return an MV after its first range."""
     scene = Scene(project, "played", rows=40, query="everything")
     scene.mv.write(backfill_rate_limit=8)
     scene.run()
@@ -43,7 +43,10 @@ def scene(project: Project) -> Scene:
 
 @contextmanager
 def arriving_late(runner: Runner) -> Iterator[Future[Any]]:
-    """The run dies in its next statement; the server executes it with a long wait in its fence."""
+    """Let the run die in its next statement.
+
+    The server executes this statement and waits long in its fence.
+    """
     with ThreadPoolExecutor(1) as pool:
         sent: list[Future[Any]] = []
 
@@ -86,7 +89,7 @@ def test_a_key_that_came_with_a_given_up_plan_and_went_leaves_the_mv(scene: Scen
 
 @on_iceberg
 def test_a_merge_of_a_given_up_plan_that_comes_late_does_not_land(scene: Scene) -> None:
-    """The re-anchor finds nothing to remove, so it touches no row of the given-up range."""
+    """The re-anchor finds no row to remove, so it writes no row of the given-up range."""
     with stepping():
         late = scene.runner()
         late.go_to(RANGE)

@@ -58,6 +58,7 @@ WRITES = (
 )
 REFUSALS = (
     "another run went on while this one",
+    "another run committed a barrier while this run was reading the log of",
     # Refusals of a run whose query differs from that of another run.
     "another run has planned its barrier",
     "its query changed since its last barrier",
@@ -127,9 +128,9 @@ class Interleaving:
         self.world.mv.rows = self.world.prefix(version, position)
 
     def _planned_range(self, plan: Plan) -> tuple[float, bool]:
-        """The end of the planned range and whether one MERGE writes it, from the real plan.
+        """Return the end of the planned range, and true if one MERGE writes changes and range.
 
-        The model leaves both open.
+        Both come from the real plan, because the model leaves both open.
         """
         planned = self.scene.mv.planned()
         if planned is None:
@@ -143,7 +144,7 @@ class Interleaving:
         """Play random actions, and each of the required events at a random moment.
 
         An event that is not possible at its moment happens as soon as it is possible. At the end
-        all runs die, and a last run is alone.
+        all runs die. Then a last run has the tables to itself.
         """
         due = [self.abandon_plan, self.lose_the_feed, self.refresh]
         if self.widens:
@@ -159,14 +160,15 @@ class Interleaving:
         for twin in [*self.twins]:
             self.kill(twin)
         self.finish(self.start())
-        # Runs first execute an older plan and repair a given-up one. Only then they begin a fill.
+        # Runs first execute an older plan and repair a given-up one. They begin a fill only
+        # afterwards.
         for _ in range(3 if self.widens else 0):
             if "fill" not in self.executed:
                 self.finish(self.start())
 
     @property
     def executed(self) -> set[str]:
-        """The kinds of the committed barriers."""
+        """Return the kinds of the committed barriers."""
         return {kind for _, kind in self.world.executed.values()}
 
     def _can(self, act: Callable[[], object]) -> bool:
@@ -271,7 +273,7 @@ class Interleaving:
 
 
 def _as_shown(row: Any) -> tuple[Any, ...]:
-    """The row as `with_more` returns it: the new column is half of the first one, plus 1."""
+    """Return the row as `with_more` returns it: the new column is half of the first one, plus 1."""
     if not isinstance(row, Wide):
         return tuple(row)
     return (*row.row, None if row.new is None else row.new[0] // 2 + 1)

@@ -69,7 +69,7 @@ MakeScene = Callable[..., LiveScene]
 
 
 def play(scene: LiveScene, barriers: int, **config: object) -> None:
-    """Run barriers while clients write; a complete MV is backfilled again."""
+    """Run barriers while clients write. If the MV is complete, backfill it again."""
     scene.write(backfill_rate_limit=RANGE, **config)
     with scene.writers() as writers:
         scene.land()
@@ -80,7 +80,7 @@ def play(scene: LiveScene, barriers: int, **config: object) -> None:
 
 
 def complete(scene: LiveScene) -> None:
-    """After the last write: read the rest and check all versions."""
+    """Read the remaining rows after the last write, and check all versions."""
     check(scene)
     scene.write()
     scene.catch_up()
@@ -100,7 +100,7 @@ def check(scene: LiveScene) -> None:
 def test_each_barrier_is_exact_while_others_write(
     project: Project, make_scene: MakeScene, kind: str
 ) -> None:
-    """A table with a key of two columns is read by three connections at once."""
+    """Three connections read a table with a key of two columns at the same time."""
     scene = make_scene(project, TABLES[kind](f"live_{kind.replace(' ', '_')}"))
     play(scene, BARRIERS, backfill_partitions=3 if kind == "two columns" else 1)
     complete(scene)
@@ -147,7 +147,8 @@ def empty_while_it_waits(scene: LiveScene) -> None:
 def test_a_commit_that_waits_for_its_standby_is_shown_no_sooner_than_its_position(
     project: Project, make_scene: MakeScene
 ) -> None:
-    """The commit is in the WAL and lands long before a reader of the table sees its rows."""
+    """The commit is in the WAL and is landed long before a reader of the table sees the committed
+    rows."""
     scene = make_scene(project, TABLES["one column"]("held_back"))
     scene.write(backfill_rate_limit=RANGE)
     waits = ({"synchronous_commit": "on"},) * 3

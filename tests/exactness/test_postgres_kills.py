@@ -2,8 +2,8 @@
 
 A run stages a range, waits for the feed, plans, merges and commits. A landing reads the slot,
 merges the events, and only then advances the slot. Both die before, after or inside any statement,
-or send it twice, one after the other or at once. Meanwhile applications write. Then the next
-landing and the next run follow without repair by hand, and every version of the MV must be exact.
+or send it twice, one after the other or at once. Meanwhile applications write. The next landing and
+the next run then follow without repair by hand. Every version of the MV must be exact.
 
 Other tests restart the server, let it remove WAL before the changes have landed, or let it refuse
 connections.
@@ -58,7 +58,10 @@ by_hand = pytest.mark.skipif(
 
 @pytest.fixture
 def make_scene(project: Project, database: Database) -> Iterator[Callable[[str, bool], LiveScene]]:
-    """A function that returns a scene after its first barrier; writers run until the test ends."""
+    """Yield a function that returns a `LiveScene` after its first barrier.
+
+    Its writers run until the test ends.
+    """
     with contextlib.ExitStack() as stack:
 
         def make(name: str, by_hand: bool) -> LiveScene:
@@ -94,7 +97,7 @@ def chosen(cells: list[Cell], seed: str) -> list[Cell]:
 
 
 def cells(scene: LiveScene, begin: Callable[[LiveScene], Runner]) -> list[Cell]:
-    """All faults of the statements that a run without a fault sends."""
+    """Return all faults of the statements that a run without a fault sends."""
     with stepping():
         runner = begin(scene)
         while not runner.ended:
@@ -218,7 +221,7 @@ def test_a_commit_that_was_not_flushed_when_the_server_crashed_is_not_shown(
             runner.go_to(Statement(STAGE))
             runner.advance(lose)
             result = runner.finish()
-        assert "has recovered from a crash since its range was read" in result.error
+        assert "has recovered from a crash since the range was read" in result.error
         scene.catch_up()
         is_right(scene)
         scene.end()
@@ -257,7 +260,7 @@ def restart_once_it_waits(scene: LiveScene, mode: str) -> None:
 
 @pytest.fixture(scope="module")
 def forgetful(postgresql_programs: Path) -> Iterator[Database]:
-    """A server that soon removes the WAL of unread slots, even those of other tests."""
+    """Run a server that soon removes the WAL of unread slots, even of other tests' slots."""
     with logical_postgresql(postgresql_programs, {"max_slot_wal_keep_size": "64MB"}) as started:
         yield started
 
@@ -276,7 +279,7 @@ def lose_slot(scene: LiveScene) -> None:
     for _ in range(40):
         position = scene.database.value("select pg_switch_wal()::text")
         while True:
-            scene.database.sql("checkpoint")  # it logs open transactions; then slots can advance
+            scene.database.sql("checkpoint")  # it logs open transactions, so slots advance
             if of_slot(scene, scene.changes, "wal_status") == "lost":
                 return
             truth.read()
@@ -310,7 +313,10 @@ def test_after_a_slot_was_lost_the_whole_table_is_compared(
 
 
 def after_one_barrier(project: Project, database: Database, name: str) -> LiveScene:
-    """A scene after one barrier, without writers, with its own catalog and with `land_changes`."""
+    """Return a `LiveScene` after one barrier.
+
+    It has no writers, but its own catalog and `land_changes`.
+    """
     catalog = f"pg_{name}"
     scene = LiveScene(project, database, orders(500, name), rows=80, by_hand=False, catalog=catalog)
     scene.write(backfill_rate_limit=20)
@@ -356,7 +362,7 @@ def test_a_database_that_was_put_back_is_refused_or_compared(
         scene.barrier()
         shown = project.rows(f"select * from {scene.mv.table}")
         database.put_back(saved)
-        refused = "so this is another database, or it was restored"
+        refused = "so the database is another one or was restored"
         for command in (scene.landing, ("run", "--select", scene.mv.name)):
             failed = project.fail(*command)
             assert refused in failed.output + failed.error
@@ -393,8 +399,8 @@ def test_a_database_that_was_put_back_without_its_slot_is_compared(
 ) -> None:
     """The database is restored without its slot, like by pg_basebackup.
 
-    A refused landing must not create a slot. That slot would begin behind the landed position, but
-    after the event that the restore has undone.
+    A refused landing must not create a slot. The events of such a slot would begin after the landed
+    position, and would not contain what the restore has undone.
     """
     with logical_postgresql(postgresql_programs) as database:
         scene = after_one_barrier(project, database, "slotless")
@@ -412,7 +418,7 @@ def test_a_database_that_was_put_back_without_its_slot_is_compared(
         database.sql(f"select pg_drop_replication_slot('{scene.changes}')")
         something_else_is_written(database)
         refused = project.fail(*scene.landing)
-        assert "or it was restored" in refused.output + refused.error
+        assert "or was restored" in refused.output + refused.error
         for _ in range(4):
             something_else_is_written(database)
         scene.land()
@@ -477,7 +483,7 @@ def test_a_driver_that_fetches_all_rows_at_once(project: Project, database: Data
 
 @contextlib.contextmanager
 def no_connections(database: Database, role: str) -> Iterator[None]:
-    """The server refuses new connections of this role until the block ends."""
+    """Let the server refuse new connections of this role until the block ends."""
     database.sql(f"alter role {role} connection limit 0")
     try:
         yield

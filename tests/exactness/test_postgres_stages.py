@@ -45,7 +45,7 @@ class UntoldLanding(DeclaredLanding):
 def scene_of(
     make_scene: MakeScene, project: Project, name: str, landing: Any = None, **config: Any
 ) -> LiveScene:
-    """A table whose rows have all landed, and a model that has not been run."""
+    """Return a table whose rows have all landed, and a model that has not been run."""
     options = {"landing_by_hand": landing} if landing else {}
     scene = make_scene(project, orders(90, name), rows=ROWS, **options)
     scene.write(**config)
@@ -57,7 +57,8 @@ def scene_of(
 def an_open_transaction(database: Database) -> Iterator[int]:
     """Keep a transaction open and yield its id.
 
-    A reader cannot know if an event that lands meanwhile belongs to this transaction.
+    A reader cannot know if an event that lands before the end of the block belongs to this
+    transaction.
     """
     with database.connect(autocommit=False) as connection:
         yield int(connection.execute("select pg_current_xact_id()::text").fetchone()[0])
@@ -80,7 +81,7 @@ def check_against_the_table(scene: LiveScene) -> None:
 def test_what_events_tell_of_before_a_truncate_or_a_gap_does_not_come_back(
     project: Project, make_scene: MakeScene, database: Database
 ) -> None:
-    """The events do not contain their transaction, and a transaction is open when rows are read."""
+    """The events have no transaction id, and a transaction is open when rows are read."""
     scene = scene_of(make_scene, project, "emptied", UntoldLanding)
     scene.barrier()
     with an_open_transaction(database):
@@ -110,7 +111,8 @@ def test_a_table_that_was_made_anew_is_another_one(
 ) -> None:
     """The rows staged from the previous table are not used.
 
-    The events do not contain their transaction, so those of the previous table may be of any time.
+    The events do not contain their transaction id, so events of the previous table may be of any
+    time.
     """
     scene = scene_of(make_scene, project, "anew", UntoldLanding)
     database.sql(f"insert into {scene.name} values (500, 3, 'gone')")
@@ -164,7 +166,8 @@ def test_a_commit_that_is_held_back_is_laid_over_though_its_id_was_not_listed(
 ) -> None:
     """The commit waits for a standby, and its id is the highest one of the server.
 
-    A snapshot lists open transactions only up to the highest ended one, so not this one.
+    A snapshot lists open transactions only up to the highest ended transaction. So the snapshot
+    does not list this transaction.
     """
     scene = scene_of(make_scene, project, "held")
     held = threading.Thread(
@@ -195,7 +198,8 @@ def wait_until(database: Database, condition: str) -> None:
 def test_rows_that_another_run_replaced_are_not_taken_for_a_range_without_any(
     project: Project, make_scene: MakeScene
 ) -> None:
-    """Another run replaces the staged rows before they are counted, after that, or after the plan.
+    """Another run replaces the staged rows before they are counted, after they are counted, or
+    after the plan.
 
     If the model reads other columns, the table of staged rows is created again. On Delta the new
     table has versions with the same numbers.
@@ -223,7 +227,7 @@ def test_rows_that_another_run_replaced_are_not_taken_for_a_range_without_any(
         for _ in range(7):
             project.sql(replace)
 
-    meanwhile = "another run has staged a range meanwhile"
+    meanwhile = "another run staged rows at the same time as this run"
     by_number = project.file_format == "delta"
     gone = (
         "the rows that were staged for a barrier are gone" if by_number else "Cannot find snapshot"
@@ -258,7 +262,7 @@ def test_a_table_of_others_that_stands_where_rows_are_staged_is_neither_emptied_
     make = f"create table {staged} using {project.file_format} as select 7 as id"
     project.sql(make)
     refused = project.fail("--select", scene.mv.name)
-    assert f"{staged} exists, but has no staged rows of this package. Rename it" in refused.error
+    assert f"{staged} has the name of its staged rows, but was not created" in refused.error
     assert project.rows(f"select * from {staged}") == [(7,)]
     assert not project.exists(scene.mv.name)
 

@@ -1,4 +1,4 @@
-"""Tests of the truth of a live PostgreSQL: its rows at a position are those of the table."""
+"""Tests of `Truth`: its rows at a position are the rows of the PostgreSQL table."""
 
 from __future__ import annotations
 

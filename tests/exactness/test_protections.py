@@ -35,14 +35,17 @@ EMPTY = Statement("empty the MV in the barrier")
 
 
 def stopped(scene: Scene, statement: Statement, *arguments: str) -> Runner:
-    """A run that is stopped before a statement."""
+    """Return a run that is stopped before a statement."""
     runner = scene.runner(*arguments)
     runner.go_to(statement)
     return runner
 
 
 def a_run_dies_after_its_range(scene: Scene) -> None:
-    """The next run must execute the stored plan, although the upstream has changed since."""
+    """Let a run die after its range.
+
+    The next run must execute its plan, although the upstream changed.
+    """
     scene.commit()
     stopped(scene, RANGE).advance(die_after)
     scene.commit()
@@ -50,7 +53,7 @@ def a_run_dies_after_its_range(scene: Scene) -> None:
 
 
 def a_run_wakes_up_before_its_changes(scene: Scene) -> None:
-    """Meanwhile other runs have committed its barrier and the next one."""
+    """Stop a run before its changes. Meanwhile other runs commit its barrier and the next one."""
     scene.commit()
     stalled = stopped(scene, CHANGES)
     for _ in range(2):
@@ -60,7 +63,10 @@ def a_run_wakes_up_before_its_changes(scene: Scene) -> None:
 
 
 def a_run_wakes_up_before_both(scene: Scene) -> None:
-    """Other runs have committed two barriers; one statement merges changes and range."""
+    """Stop a run before its only MERGE.
+
+    Meanwhile other runs commit its barrier and the next one.
+    """
     scene.commit()
     stalled = stopped(scene, BOTH)
     for _ in range(2):
@@ -79,7 +85,10 @@ def a_run_wakes_up_before_its_commit(scene: Scene) -> None:
 
 
 def a_run_wakes_up_in_another_mv(scene: Scene) -> None:
-    """The MV was dropped and created again; a run of the new MV died at the same barrier."""
+    """Stop a run; then drop and create the MV again.
+
+    A run of the new MV dies at the same barrier.
+    """
     scene.commit()
     stalled = stopped(scene, RANGE)
     for table in ("", "__progress", "__barriers"):
@@ -92,7 +101,7 @@ def a_run_wakes_up_in_another_mv(scene: Scene) -> None:
 
 
 def two_runs_stage_their_changes(scene: Scene) -> None:
-    """One run stages the changes up to an older version, before it finds the plan of the other."""
+    """Let one run stage changes up to an older version. Then it finds the plan of another run."""
     scene.commit()
     late = stopped(scene, PLAN)
     scene.commit()
@@ -103,7 +112,7 @@ def two_runs_stage_their_changes(scene: Scene) -> None:
 
 
 def a_run_executes_the_plan_of_a_younger_snapshot(scene: Scene) -> None:
-    """The younger snapshot deletes rows, but the run's own log does not contain it."""
+    """Let a run execute a plan of a snapshot that deletes rows, but is not in the run's own log."""
     late = stopped(scene, PLAN)
     upstream = scene.upstream
     upstream.commit(upstream.commits.delete(upstream.rows, sorted(upstream.rows)[:2]))
@@ -124,7 +133,7 @@ def a_range_is_sent_twice_at_once(scene: Scene) -> None:
 
 
 def a_rescale_wakes_up_before_its_commit(scene: Scene) -> None:
-    """Another run has committed its plan, and a second run has committed the next barrier."""
+    """Stop a rescale before its commit. Another run commits its plan, and then the next barrier."""
     stalled = stopped(scene, COMMIT, *rescaling(8))
     for _ in range(2):
         scene.run()

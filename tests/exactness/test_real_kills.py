@@ -58,7 +58,7 @@ def thrift(lake: ThriftLake) -> ThriftLake:
 
 
 def wait_for(run: subprocess.Popen[str], step: str, delay: float) -> None:
-    """Return `delay` seconds after the run has sent the statement."""
+    """Wait until the run has sent the statement, and then `delay` seconds."""
     assert run.stdout is not None
     printed = []
     for line in run.stdout:

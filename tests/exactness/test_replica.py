@@ -1,4 +1,4 @@
-"""Ranges that are read from `<mv>__replica`, whatever happens to the replica or to its upstream.
+"""Ranges are read from `<mv>__replica`. The replica and the upstream change in many ways.
 
 Most tests end with a check of all versions of the MV by both oracles. The random histories and the
 fault matrix also use replicas. Any other suite over a Delta or Iceberg table can be run with one:
@@ -33,7 +33,10 @@ LET_GO, DROP = "release the replica", "drop the replica"
 
 
 class Scene:
-    """An upstream of 60 rows, and an MV that reads six rows a barrier from a copy of them."""
+    """An upstream of 60 rows, and an MV.
+
+    Each barrier reads six rows from a copy of the upstream.
+    """
 
     def __init__(self, project: Project, **config: Any) -> None:
         self.project = project
@@ -52,14 +55,14 @@ class Scene:
 
     @property
     def ids(self) -> list[list[int]]:
-        """The ids up to the furthest position, and the ids that have not been read."""
+        """Return two lists: the ids up to the furthest position, and all other ids."""
         reached = [p.pk[0] for p in self.mv.progress().positions.values() if p.pk is not None]
         all_ids = sorted(number for (number,) in self.upstream.rows)
         last = bisect.bisect_right(all_ids, max(reached))
         return [all_ids[:last], all_ids[last:]]
 
     def free(self, above: int) -> list[int]:
-        """Three unused ids."""
+        """Return three unused ids."""
         taken = self.upstream.rows
         return [n for n in range(above, above + 40) if (n,) not in taken][:3]
 
@@ -140,7 +143,7 @@ def restore(scene: Scene) -> None:
 SURPRISES: dict[str, Callable[[Scene], None]] = {
     each.__name__: each for each in (replace, recreate, clean_up, restore)
 }
-# The statement before which the surprise happens.
+# The statement before which a function of SURPRISES is called.
 MOMENTS = {
     "made": "copy the rows that are ahead",
     "planned": "plan the barrier",
@@ -149,7 +152,7 @@ MOMENTS = {
 
 
 def of_the_upstream(result: RunResult, project: Project) -> list[str]:
-    """The MERGEs of a range that read the upstream itself."""
+    """Return the MERGEs of a range that read the upstream itself."""
     name = f"{project.table('up')} version as of"
     return [s for s in result.statements if "merge into" in s.lower() and name in s]
 
@@ -260,7 +263,7 @@ def test_vnodes_and_rates_may_change_under_way(make: Callable[..., Scene]) -> No
 def test_keys_in_doubt_are_read_from_the_upstream(
     make: Callable[..., Scene], project: Project
 ) -> None:
-    """A key appeared twice for a while, so the feed's events do not contain its final row."""
+    """A key appeared twice for a while, so the feed's events do not contain the key's final row."""
     scene = make()
     scene.run()
     key = scene.ids[1][0]
@@ -289,7 +292,8 @@ def test_a_copy_that_is_outgrown_is_made_anew(make: Callable[..., Scene], projec
 
 
 def test_a_copy_may_go_at_any_time(make: Callable[..., Scene], project: Project) -> None:
-    """It is dropped by hand, by a run that dies, or because the model no longer wants a copy."""
+    """The copy is dropped by hand, by a run that dies, or because the model has no `replicate` any
+    more."""
     scene = make()
     project.fail(intercept=crash_before(": plan the barrier 1"))
     assert project.exists("mv__replica")
@@ -355,7 +359,7 @@ def test_after_a_gap_another_copy_is_made(make: Callable[..., Scene], project: P
 def test_what_happens_to_the_upstream_meanwhile(
     make: Callable[..., Scene], surprise: str, moment: str
 ) -> None:
-    """The run may fail, or show the version of the upstream with which it began."""
+    """The run may fail, or the MV must have the upstream's version at the beginning of the run."""
     scene = make()
     if moment != "made":
         scene.run()

@@ -60,7 +60,7 @@ def draw_row(rng: random.Random, number: int) -> Row:
 
 
 def draw_commits(rng: random.Random, make: Commits, rows: Rows, turn: int) -> list[Commit]:
-    """The commits before a barrier. Each commit changes its own keys."""
+    """Return the commits before a barrier. Each commit changes its own keys."""
     keys = rng.sample(sorted(rows), 9)
     absent = [draw_row(rng, number) for number in range(100 + turn * 5, 105 + turn * 5)]
     label = rng.choice((None, "hide", "shown"))

@@ -1,4 +1,4 @@
-"""Tests of the tests' upstream: its rows of each version are those of the real table."""
+"""Tests of `Upstream`: its rows of each version are the rows of the real table."""
 
 from __future__ import annotations
 

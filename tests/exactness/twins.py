@@ -96,7 +96,7 @@ class Writer:
         return Statement(f"delete from {self.table} where {self._any_of(rows)}", rows)
 
     def change(self, row: Row, **values: Any) -> tuple[Row, Statement]:
-        """An UPDATE of one row by its key and number; returns the new row and the statement."""
+        """Return the new row, and an UPDATE that finds the old row by its key and number."""
         after = {**row, **values}
         types = self.schema.columns
         assigned = ", ".join(f"{n} = {literal(v, types[n])}" for n, v in values.items())
@@ -107,14 +107,14 @@ class Writer:
         return self.change(row, **dict(zip(self.schema.key, key, strict=True)))
 
     def update_of_key(self, rows: Sequence[Row], label: str) -> tuple[list[Row], Statement]:
-        """An UPDATE of all rows of one key."""
+        """Return an UPDATE of all rows of one key."""
         after: list[Row] = [{**row, "label": label} for row in rows]
         where = self.schema.has_key(self.schema.key_of(rows[0]))
         sql = f"update {self.table} set label = {literal(label, 'string')} where {where}"
         return after, Statement(sql, tuple(rows), tuple(after))
 
     def exchange(self, one: Row, other: Row) -> Statement:
-        """One UPDATE that swaps the keys of two rows."""
+        """Return one UPDATE that swaps the keys of two rows."""
         one_key, other_key = self.schema.key_of(one), self.schema.key_of(other)
         assigned = []
         for name, to_one, to_other in zip(self.schema.key, other_key, one_key, strict=True):
@@ -131,7 +131,7 @@ class Writer:
         )
 
     def merge(self, removed: Sequence[Row], added: Sequence[Row]) -> Statement:
-        """One MERGE that deletes rows by key and number and inserts others."""
+        """Return one MERGE that deletes rows by key and number, and inserts other rows."""
         names = list(self.schema.columns)
         gone = list({row["at"]: row for row in removed}.values())
         lines = [f"(true, {self.schema.literals(row)})" for row in gone]
@@ -202,7 +202,7 @@ class Moment:
         return self.writer.schema.key_of(row)
 
     def twin_of(self, row: Row, **values: Any) -> Row:
-        """Another row of the same key. It may be hidden, or a copy with another number."""
+        """Return another row of the same key. It may be hidden, or a copy with another number."""
         chance = self.rng.random()
         twin = self.writer.row(self.key_of(row), **values)
         if chance < 0.2:
@@ -234,7 +234,7 @@ def rotated(m: Moment) -> list[Statement]:
 
 
 def _around(m: Moment, count: int) -> list[Statement]:
-    """Each row gets the key of the next row. Each UPDATE changes one row; their order is random."""
+    """Give each row the key of the next row. Each UPDATE changes one row. The order is random."""
     rows = [m.row() for _ in range(count)]
     moves = [m.writer.rekey(a, m.key_of(b)) for a, b in zip(rows, rows[1:] + rows[:1], strict=True)]
     m.rng.shuffle(moves)
@@ -242,7 +242,7 @@ def _around(m: Moment, count: int) -> list[Statement]:
 
 
 def moved_onto(m: Moment) -> list[Statement]:
-    """One row takes another one's key; then either of them is deleted."""
+    """Give a row the key of another row. Then delete one of the two rows."""
     mover, other = m.row(), m.row()
     moved, statement = m.writer.rekey(mover, m.key_of(other))
     return [statement, m.writer.delete(m.rng.choice((moved, other)))]
@@ -255,7 +255,7 @@ def there_and_back(m: Moment) -> list[Statement]:
 
 
 def born_twice(m: Moment) -> list[Statement]:
-    """A new key gets two rows, by one commit or by two; then one of the rows is deleted."""
+    """Insert two rows with a new key, in one commit or in two. Then delete one of the two rows."""
     key = m.absent_key()
     one = m.writer.row(key)
     other = m.twin_of(one)
@@ -265,7 +265,7 @@ def born_twice(m: Moment) -> list[Statement]:
 
 
 def changed_meanwhile(m: Moment) -> list[Statement]:
-    """One row or both rows are updated while the key appears twice."""
+    """Update one row or both rows while the key appears twice."""
     old = m.row()
     new = m.twin_of(old)
     twins = [old, new]
@@ -280,7 +280,7 @@ def changed_meanwhile(m: Moment) -> list[Statement]:
 
 
 def chained(m: Moment) -> list[Statement]:
-    """The key appears twice, then once, then twice again."""
+    """Let a key appear twice, then once, then twice again."""
     first = m.row()
     second, third = m.twin_of(first), m.twin_of(first)
     w = m.writer
@@ -288,7 +288,7 @@ def chained(m: Moment) -> list[Statement]:
 
 
 def hidden(m: Moment) -> list[Statement]:
-    """Most queries return only one of the two rows, which may be the one that is deleted."""
+    """Most queries return only one of the two rows. Either of the two rows is deleted."""
     old = m.row()
     if m.rng.random() < 0.5:
         new = m.twin_of(old, **HIDDEN)
@@ -299,7 +299,7 @@ def hidden(m: Moment) -> list[Statement]:
 
 
 def doubled(m: Moment) -> list[Statement]:
-    """Two rows are equal in all columns; one MERGE deletes both and inserts one of them again."""
+    """Insert a row twice. Then one MERGE deletes both copies and inserts one of them again."""
     row = m.row()
     return [m.writer.insert(row), m.writer.merge([row, row], [row])]
 
@@ -322,7 +322,7 @@ def reborn(m: Moment) -> list[Statement]:
 
 
 def pushed_out(m: Moment) -> list[Statement]:
-    """A row is deleted, a second row gets its key, and a new row gets the second row's old key."""
+    """Delete a row, give its key to a second row, and insert a row with that row's old key."""
     gone, mover = m.row(), m.row()
     moved = m.writer.rekey(mover, m.key_of(gone))[1]
     return [m.writer.delete(gone), moved, m.writer.insert(m.twin_of(mover))]
@@ -398,7 +398,10 @@ class Tale:
         return self._tell(self.writer.insert(*map(self.writer.row, keys)))
 
     def until_the_barrier(self, commits: int, may_catch: bool) -> list[Statement]:
-        """At least `commits` commits. With `may_catch` they may end while a key appears twice."""
+        """Return at least `commits` commits.
+
+        With `may_catch` they may end while a key appears twice.
+        """
         while len(self._pending) < commits and self._begin_episode():
             pass
         told = len(self._pending)

@@ -32,7 +32,7 @@ class Schema:
         return [literal(row[name], self.columns[name]) for name in names]
 
     def values(self, rows: Iterable[Row]) -> str:
-        """The rows as a `values` clause with the schema's types."""
+        """Return the rows as a `values` clause with the schema's types."""
         return "values " + ", ".join(f"({self.literals(row)})" for row in rows)
 
     def has_key(self, key: Key) -> str:
@@ -53,7 +53,7 @@ class KeySpace:
     types: tuple[str, ...]
 
     def schema(self, permutation: Sequence[int] = ()) -> Schema:
-        """A table with these key columns; `permutation` is their order in the table."""
+        """Return a table with these key columns; `permutation` is their order in the table."""
         order = permutation or range(len(self.types))
         columns = {f"k{n}": KEY_TYPES[self.types[n]].sql for n in order}
         first, *rest = columns.items()
@@ -66,7 +66,10 @@ class KeySpace:
         return tuple(rng.choice(KEY_TYPES[name].values) for name in self.types)
 
     def draw_absent(self, rng: random.Random, rows: Rows, count: int) -> list[Key]:
-        """Up to `count` distinct keys that `rows` lacks. They are often near existing keys."""
+        """Return up to `count` distinct keys that `rows` lacks.
+
+        They are often near existing keys.
+        """
         drawn: dict[Key, None] = {}
         for _ in range(count * 4):
             key = self.draw(rng)
@@ -112,7 +115,7 @@ class Commits:
     """The statement that rewrites the table's files."""
 
     replace_rows: str
-    """How a statement begins that replaces all rows by those of a query."""
+    """The first words of a statement that replaces all rows by the rows of a query."""
 
     def insert(self, new: Sequence[Row]) -> Commit:
         return Commit(
@@ -131,7 +134,7 @@ class Commits:
         )
 
     def rekey(self, rows: Rows, keys: Mapping[Key, Key]) -> Commit:
-        """One UPDATE that gives rows other keys. It may swap or rotate keys."""
+        """Return one UPDATE that gives rows other keys. It may swap or rotate keys."""
         assignments = []
         for number, name in enumerate(self.schema.key):
             sql = self.schema.columns[name]
@@ -166,7 +169,7 @@ class Commits:
         )
 
     def merge(self, rows: Rows, upserted: Sequence[Row], deleted: Sequence[Key]) -> Commit:
-        """One MERGE that inserts, updates and deletes."""
+        """Return one MERGE that inserts, updates and deletes."""
         names = list(self.schema.columns)
         gone = [rows[key] for key in deleted]
         lines = [f"(false, {self.schema.literals(row)})" for row in upserted]
@@ -198,7 +201,7 @@ class Commits:
         )
 
     def touch(self, how: str) -> Commit:
-        """A statement that changes no row, but may make a version."""
+        """Return a statement that changes no row, but may make a version."""
         statements = {
             "property": f"alter table {self.table} set tblproperties ('touched' = 'yes')",
             "insert nothing": f"insert into {self.table} select * from {self.table} where false",
@@ -233,7 +236,7 @@ def draw_row(rng: random.Random, schema: Schema, key: Key) -> dict[str, Any]:
 def draw_commit(
     rng: random.Random, kind: str, size: int, keys: KeySpace, commits: Commits, rows: Rows
 ) -> Commit:
-    """A commit of this kind on a table with `rows`, or a similar one if it is not possible."""
+    """Return a commit of this kind on a table with `rows`; if impossible, a similar commit."""
     schema = commits.schema
     here = list(rows)
     some = rng.sample(here, min(size, len(here)))

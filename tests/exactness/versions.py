@@ -1,4 +1,4 @@
-"""A table at each of its versions. The tests read upstreams, MVs and progress tables by it."""
+"""A table at each of its versions. The tests use it to read upstreams, MVs and progress tables."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ class VersionedTable(ABC):
 
     @abstractmethod
     def commit_times(self) -> dict[int, float]:
-        """The commit time of each version in seconds since 1970, oldest first."""
+        """Return the commit time of each version in seconds since 1970, oldest first."""
 
     @abstractmethod
     def number_of(self, recorded: str) -> int:
-        """The number of a version, from its text in a progress table."""
+        """Return the number of a version, from its text in a progress table."""
 
     @abstractmethod
     def reading(self, version: int) -> str | None:
-        """The table at a version, for a FROM clause; None if this version cannot be read."""
+        """Return the table at a version, for a FROM clause; None if this version cannot be read."""
 
     @abstractmethod
     def identities(self, versions: Sequence[int]) -> list[Hashable]:
-        """A unique value for each version, even if the table is created again."""
+        """Return a unique value for each version, even if the table is created again."""
 
     def newest_version(self) -> int:
         return max(self.commit_times())
 
     def rows(self, columns: Mapping[str, str], versions: Sequence[int]) -> RowsOfVersions:
-        """The rows of each version as plain Python values. No version is read twice.
+        """Return the rows of each version as plain Python values. No version is read twice.
 
         :param columns: the columns and their types; only `timestamp` matters
         """
@@ -61,11 +61,11 @@ class VersionedTable(ABC):
         return {version: self._read[keys[version]] for version in versions}
 
     def read(self, columns: Mapping[str, str], versions: Sequence[int]) -> RowsOfVersions:
-        """The rows of versions that have not been read yet."""
+        """Return the rows of versions that have not been read yet."""
         return self.rows_in_spark(columns, versions)
 
     def rows_in_spark(self, columns: Mapping[str, str], versions: Sequence[int]) -> RowsOfVersions:
-        """The rows of each version, which Spark reads in one statement."""
+        """Return the rows of each version, which Spark reads in one statement."""
         # A timestamp is read without a zone, so that no time zone of Spark or Python changes it.
         selected = ", ".join(
             f"{in_utc(name)} as {name}" if sql_type == "timestamp" else name
@@ -83,13 +83,13 @@ class VersionedTable(ABC):
 
 
 def in_utc(column: str) -> str:
-    """A timestamp without a zone, in UTC; it does not depend on the session time zone."""
+    """Return a timestamp without a zone, in UTC; it does not depend on the session time zone."""
     seconds = f"cast(cast(unix_micros({column}) as decimal(20, 0)) / 1000000 as decimal(18, 6))"
     return f"timestamp_ntz'1970-01-01 00:00:00' + make_dt_interval(0, 0, 0, {seconds})"
 
 
 def plain(value: Any) -> Any:
-    """The value in a hashable form; a timestamp loses its zone, which is UTC."""
+    """Return the value in a hashable form; a timestamp loses its zone, which is UTC."""
     if isinstance(value, bytearray):
         return bytes(value)
     if isinstance(value, datetime):

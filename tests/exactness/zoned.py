@@ -51,7 +51,7 @@ FILTERS = (
 
 
 def draw_query(rng: random.Random, schema: Schema, payloads: Sequence[str]) -> Query:
-    """A random query with some columns, some expressions, a filter, and maybe renamed keys."""
+    """Return a random query with columns, expressions, a filter, and possibly renamed keys."""
     renamed = rng.random() < 0.5
     keys = {name: f"{chr(ord('z') - n)}_key" if renamed else name for n, name in _numbered(schema)}
     selected = [f"t.{name} as {alias}" for name, alias in keys.items()]

@@ -58,7 +58,7 @@ def rows_of(upstream: str = "{schema}.people") -> str:
 def make_table(
     project: Project, name: str = "mv", rows: str = "", columns: str = "", using: str = ""
 ) -> None:
-    """A table that something else has filled. By default it has the rows that the MV will have."""
+    """Create a table as another program would. By default it has the rows that the MV will have."""
     columns = columns or "id int, name string, twice int"
     project.sql(f"create table {{schema}}.{name} ({columns}) using {using or project.file_format}")
     project.sql(f"insert into {{schema}}.{name} " + (rows or rows_of()))
@@ -72,7 +72,7 @@ def write(project: Project, name: str = "mv", query: str = QUERY, **config: obje
 
 @pytest.fixture
 def adopting(project: Project) -> Project:
-    """An upstream of 20 rows, and a table with the same 20 rows that was created by hand."""
+    """Create an upstream of 20 rows and, by hand, a table with the same 20 rows."""
     make_upstream(project)
     make_table(project)
     write(project, backfill_rate_limit=8)
@@ -92,7 +92,7 @@ def shown(project: Project, where: str = "true", name: str = "mv") -> list[tuple
 
 
 def files(project: Project, name: str = "mv") -> set[str]:
-    """The files that contain the rows of a table."""
+    """Return the files that contain the rows of a table."""
     column = "_file" if project.file_format == "iceberg" else "_metadata.file_path"
     return {row[0] for row in project.sql(f"select distinct {column} from {{schema}}.{name}")}
 
@@ -114,15 +114,16 @@ def dies_inside(project: Project, step: str) -> Interceptor:
 
 @pytest.mark.every_profile
 def test_where_nothing_differs_no_row_of_the_table_is_written(adopting: Project) -> None:
-    """A run refuses the table and names both options. The operation says what the next runs will
-    do, and they do it.
+    """A run refuses the table and names both options.
+
+    The operation says what the next runs will do, and the next runs do so.
     """
     project, before = adopting, files(adopting)
     refused = project.fail()
     assert_refused(refused, "mv", FOREIGN, "adopt_table --args '{model: mv}'", "replace_existing")
 
     marked = adopt(project)
-    assert "mv is to be adopted with its 20 rows." in marked
+    assert "mv will be adopted with its 20 rows." in marked
     assert "up to 8 rows of the upstream per barrier" in marked
     assert existing_tables(project, "mv__progress", "mv__barriers") == []
 
@@ -201,7 +202,7 @@ def test_a_run_that_died_while_it_took_the_table_is_completed_by_the_next_one(
     project.fail(intercept=dies_inside(project, ": create the tables"))
     assert existing_tables(project, "mv__progress") == ["mv__progress"]
     assert "dbt_backfill.id" not in project.table_properties("mv")
-    assert "is to be adopted" in adopt(project)
+    assert "will be adopted" in adopt(project)
     project.fail(intercept=crash_before(": plan the barrier 1"))
     assert "dbt_backfill.id" in project.table_properties("mv")
     assert shown(project) == expected(project)
@@ -261,12 +262,12 @@ SPOILED = {
     "retyped": (
         "id int, name string, twice bigint",
         "select *",
-        "has the column twice of the type bigint, and its query returns int",
+        "has the column twice of the type bigint, but its query returns int",
     ),
     "ordered": (
         "id int, twice int, name string",
         "select id, twice, name",
-        "has its columns in the order id, twice, name, and its query returns id, name, twice",
+        "has its columns in the order id, twice, name, but its query returns them in the order id,",
     ),
     "twice": (
         "id int, name string, twice int",
@@ -324,20 +325,23 @@ def test_what_is_no_table_of_the_models_format_is_refused_by_the_operation(
 
     assert f"{project.schema}.seen is a view, which has no rows of its own" in refused("seen")
     assert (
-        f"plain is a table of the format parquet, and file_format is {project.file_format}"
+        f"plain is a table of the format parquet, but file_format is {project.file_format}"
         in refused("plain")
     )
     absent = f"{project.schema}.absent does not exist. Run the model, which builds it"
     assert absent in refused("absent")
     replaced = project.fail("--select", "plain", "--full-refresh")
     assert_refused(
-        replaced, "plain", "plain is a table of the format parquet, which", "Drop or rename it"
+        replaced, "plain", "plain is a table of the format parquet, but", "Drop or rename"
     )
 
 
 @pytest.fixture
 def cloned(project: Project) -> Project:
-    """`prod` is an MV in the middle of its backfill. The model `mv` has the same query."""
+    """Create the MV `prod` and stop in the middle of its backfill.
+
+    The model `mv` has the same query.
+    """
     make_upstream(project)
     write(project, "prod", backfill_rate_limit=8)
     project.run()
@@ -374,7 +378,7 @@ def test_a_clone_with_its_state_goes_on_from_the_position_of_the_original(cloned
     assert statuses(project) == {"complete": "fail", "consistent": "pass"}
     history = "select epoch from {schema}.mv__barriers"
     assert project.rows(history) == [(0,), (1,), (2,)]
-    assert "exists: there is an MV with its own state" in refused_operation(
+    assert "exists, so the model already has a state" in refused_operation(
         project, "clone_backfill", model="mv", source=f"{project.schema}.prod"
     )
 
@@ -404,10 +408,10 @@ def test_a_clone_without_its_state_is_never_taken_for_an_mv(cloned: Project) -> 
     copy_table(project, "prod", "mv")
     refused = project.fail("--select", "mv")
     assert_refused(
-        refused, "mv", f"mv is a clone of the MV {prod}, without its state", "adopt_table"
+        refused, "mv", f"mv is a clone of the MV {prod}, but the state of", "adopt_table"
     )
     tested = project.dbt("test", "--select", "mv", expect=False)
-    assert f"mv is a clone of the MV {prod}, without its state" in tested.error
+    assert f"mv is a clone of the MV {prod}, but the state of" in tested.error
 
     # The state that was copied with the table may belong to another barrier.
     copy_table(project, "prod__progress", "mv__progress")
@@ -471,5 +475,5 @@ def test_a_table_that_fills_its_texts_up_with_blanks_is_refused(project: Project
     write(project)
     adopt(project)
 
-    told = "has the column name of the type char(9), and its query returns string"
+    told = "has the column name of the type char(9), but its query returns string"
     assert_refused(project.fail(), "mv", told)

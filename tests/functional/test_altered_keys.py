@@ -26,7 +26,7 @@ def create(project: Project, name: str, columns: str, rows: str) -> None:
 
 
 def make_upstream(project: Project) -> None:
-    """Seven rows. The key of the first row contains U+FFFD."""
+    """Create an upstream with seven rows. The key of the first row contains U+FFFD."""
     project.sql("drop table if exists {schema}.up")
     rows = "select concat('k', id), id from range(1, 7) union all select cast({} as string), 0"
     create(project, "up", "id string, amount bigint", rows.format(ODD))

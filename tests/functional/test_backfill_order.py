@@ -18,10 +18,7 @@ KEY = ["day", "id"]
 QUERY = f"select day, id, name from {source('events')} where name <> 'hidden'"
 WIDER = QUERY.replace("name from", "name, upper(name) as loud from")
 DAY = "date_add(date'2024-01-01', cast(id / 5 as int))"
-KEPT = (
-    "mv is backfilled descending, as it was begun; backfill_order is ascending, which "
-    "applies only when"
-)
+KEPT = "mv is still backfilled descending; the backfill_order ascending applies only when"
 
 
 def write(project: Project, query: str = QUERY, **config: Any) -> None:
@@ -32,7 +29,7 @@ def write(project: Project, query: str = QUERY, **config: Any) -> None:
 
 @pytest.fixture
 def project(project: Project) -> Project:
-    """Twenty days with five events each."""
+    """Create an upstream with twenty days of five events each, and an MV."""
     project.create_table("events", "day date, id int, name string")
     project.sql(
         f"insert into {{schema}}.events select {DAY}, cast(id as int), concat('n', id)"
@@ -202,5 +199,5 @@ def test_a_table_is_adopted_and_an_mv_is_cloned_in_the_same_order(project: Proje
     schema = adopted.rpartition(".")[0]
     project.operation("clone_backfill", model="copy", source=f"{schema}.mv")
     gone_on = project.run("--select", "copy")
-    assert "copy is backfilled descending, as it was begun" in gone_on.output
+    assert "copy is still backfilled descending; the" in gone_on.output
     assert project.rows("select * from {schema}.copy") == shown(project)

@@ -1,6 +1,6 @@
 """The user names a change table.
 
-Runs read it instead of the upstream's feed, which need not exist.
+Runs read this table instead of the upstream's feed. The upstream may have no feed.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ def make_people(project: Project) -> None:
 
 
 def assert_exact(project: Project, *names: str) -> None:
-    """Up to its position, each MV is equal to its query on the current upstream.
+    """Assert that each MV is equal to its query on the current upstream, up to its position.
 
-    No names: all MVs.
+    Without names, all MVs are checked.
     """
     for name in names or WORDS:
         position = (
@@ -72,7 +72,7 @@ def assert_exact(project: Project, *names: str) -> None:
 
 
 def assert_told_exact(project: Project) -> None:
-    """All MVs are equal to their queries, and the generic test passes."""
+    """Assert that all MVs are equal to their queries, and that the generic test passes."""
     assert_exact(project)
     tested = project.dbt("test", "--select", "test_name:backfill_consistent")
     assert [node.status for node in tested.nodes] == ["pass"] * len(WORDS)
@@ -88,8 +88,9 @@ def make_events(project: Project) -> None:
 
 @pytest.fixture(scope="module")
 def people(shared_project: MakeProject) -> Project:
-    """The upstream and its change tables. Each test continues with the MVs that the previous one
-    left.
+    """Create the upstream, its change tables, and an MV for each change table.
+
+    Each test continues with the MVs that the previous one left.
     """
     project = shared_project("change_feeds")
     make_people(project)
@@ -126,9 +127,9 @@ def test_the_events_of_the_users_own_are_followed_through_the_backfill(people: P
         assert "re-anchored" not in second.output
     assert_told_exact(people)
 
-    # The same events again, and one event that arrives late. None of them changes the MV.
+    # Repeat the events, and add one event that arrives late. None of these events changes the MV.
     emit(people, ("after", 12, 20, "second"), ("delete", 13, 30, "n3"), ("after", 9, 25, "older"))
-    # One key comes back, and another key exists for a moment only.
+    # One key is inserted again. Another key is inserted and deleted.
     people.sql("insert into {schema}.people values (30, 'again')")
     emit(people, ("insert", 22, 30, "again"), ("insert", 23, 26, "x"), ("delete", 24, 26, "x"))
     cdf = ("--select", "mv_cdf")  # this table has two columns for the order
@@ -264,9 +265,7 @@ def test_columns_behind_one_whose_name_begins_with_a_hash_are_in_the_events(
 
 @pytest.mark.profiles("session-delta", reason="only Delta has a char(n)")
 def test_a_char_is_one_in_the_change_table_too(project: Project) -> None:
-    """Spark pads a char(n) with blanks. The values of a varchar(n) are the same as those of a
-    string.
-    """
+    """Spark pads a char(n) with blanks. A varchar(n) has the same values as a string."""
     project.create_table("people", "id int, code char(4), name varchar(9)")
     project.sql("insert into {schema}.people values (1, 'a', 'x'), (2, 'b', 'y')")
     models, rows = {}, "select id, concat(code, '|') as code, name from "
@@ -278,7 +277,7 @@ def test_a_char_is_one_in_the_change_table_too(project: Project) -> None:
         feed = {"relation": relation, "operation": "op", "sequence": "n"}
         models[name] = model(query, change_feed=feed)
     project.write(models, sources=["people", "text_events", "filled_events"])
-    facts = ("text_events has code as string", "has it as char(4)", "made a string, in both")
+    facts = ("text_events has code as string", "has it as char(4)", "or make the char(n) a string")
     assert_refused(project.fail(), "text", *facts)
     assert_made_nothing(project, "text")
 

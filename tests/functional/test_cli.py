@@ -89,7 +89,7 @@ def test_it_steers_and_ends_as_its_exit_codes_say(people: Project) -> None:
 
 
 def order(output: str) -> list[str]:
-    """The barriers in the order of their lines, for example `left_mv 1`."""
+    """Return the barriers in the order of their lines, for example `left_mv 1`."""
     return [f"{mv} {epoch}" for mv, epoch in re.findall(r"(\w+_mv) \[BARRIER (\d+) ", output)]
 
 

@@ -1,4 +1,4 @@
-"""What dbt and dbt-spark offer for tables also works for a `backfilled_mv`.
+"""dbt's and dbt-spark's features for tables work for a `backfilled_mv`.
 
 Most models are run once, in one dbt run. Each test looks at one feature.
 """
@@ -32,7 +32,7 @@ COUNT = "(select count(*) from {{ this }})"
 
 
 def outside(sql: str) -> dict[str, Any]:
-    """A hook that runs outside a transaction, as `before_begin` and `after_commit` create it."""
+    """Return a hook outside a transaction, as `before_begin` and `after_commit` create it."""
     return {"sql": sql, "transaction": False}
 
 
@@ -76,9 +76,9 @@ LAYOUTS = {
 }
 
 REFUSED = {
-    "headed": ("sql_header has no effect on it", "Set a pre_hook"),
-    "elsewhere": ("database has no effect on it",),
-    "taken": (".taken__progress has the name of its state", "the model taken__progress makes"),
+    "headed": ("sql_header has no effect on a backfilled_mv", "Set a pre_hook"),
+    "elsewhere": ("database has no effect on a backfilled_mv",),
+    "taken": (".taken__progress is the name of its state", "the model taken__progress creates"),
 }
 
 PEOPLE_COLUMNS = [
@@ -160,7 +160,7 @@ def project(shared_project: MakeProject, location: Path) -> Project:
 
 @pytest.fixture(scope="module")
 def first(project: Project) -> RunResult:
-    """The only run of most models. Several models run at the same time."""
+    """Run all models, several at the same time. Most models are run only here."""
     return project.dbt("run", "--threads", "4", expect=False)
 
 
@@ -249,9 +249,8 @@ def test_table_properties_and_partitions_are_the_users(project: Project, first: 
 def test_a_column_that_was_described_before_it_came_gets_its_comment(
     new_project: Callable[[], Project],
 ) -> None:
-    """This also works behind a column whose name begins with `#`: dbt's own listing of columns ends
-    there.
-    """
+    """The new column comes after a column whose name begins with `#`. dbt's own listing of columns
+    ends at such a name."""
     project = new_project()
     mapped = {"delta.columnMapping.mode": "name"}
     project.create_table("visits", "id int, `#at` int, place string", mapped)
@@ -299,7 +298,7 @@ def test_a_table_in_a_location_is_rebuilt_where_it_stands(
     assert first["located"].status == "success", first.message("located")
     project.write({"located": model(QUERY, location_root=str(location / "other"))})
     refused = project.fail("--select", "located", "--full-refresh")
-    assert_refused(refused, "located", "it is at file:", "would put it at", "drop the table")
+    assert_refused(refused, "located", "the table is at file:", "it would be at", "drop the table")
     project.write({"located": model(QUERY, location_root=f"{location}/")})
 
     rebuilt = project.run("--select", "located", "--full-refresh")
@@ -376,7 +375,7 @@ def test_constraints_of_a_contract_are_those_of_the_table(
     changed = json.loads(json.dumps(PROPERTIES).replace("city <> 'nowhere'", "id <> 1"))
     project.write({}, properties=changed)
     refused = project.fail("--select", "constrained")
-    assert_refused(refused, "constrained", "new constraint (id <> 1)", "1 of its rows")
+    assert_refused(refused, "constrained", "new constraint (id <> 1)", "1 row of the MV")
 
     [ours] = [listed for listed in changed["models"] if listed["name"] == "constrained"]
     ours["constraints"][0]["expression"] = "id > 0"
@@ -479,7 +478,7 @@ def test_compile_and_show_treat_the_model_as_plain_sql(project: Project, first: 
 
 @pytest.fixture(scope="module")
 def failed(project: Project, first: RunResult) -> RunResult:
-    """A run of three models at the same time, after changes of the upstream. One model fails."""
+    """Change the upstream, then run three models at the same time. One model fails."""
     assert first.nodes
     project.sql("insert into {schema}.people values (4, 'dan', 'bonn')")
     project.sql("update {schema}.people set name = 'new' where id = 2")

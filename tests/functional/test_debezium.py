@@ -46,7 +46,7 @@ alter table orders alter note set storage external, alter body set storage exter
 insert into orders (id, status, note)
 select i, 'before', repeat('n', 2500) from generate_series(1, 20) as i;
 """
-# What the table contains. The lock waits for open transactions, so all changes are committed.
+# The content of the table. The lock waits for open transactions, so all changes are committed.
 TRUTH = """
 begin;
 lock table orders in share mode;
@@ -62,7 +62,7 @@ commit;
 
 
 def change(randomly: random.Random) -> str:
-    """A random statement of a writer."""
+    """Execute a random statement of a writer."""
     key, other = randomly.randint(1, 40), randomly.randint(1, 40)
     word = f"'{randomly.randbytes(3).hex()}'"
     return randomly.choice(
@@ -116,8 +116,9 @@ def debezium(
 
 @pytest.fixture(scope="module")
 def truths(debezium: Debezium) -> list[dict[str, Any]]:
-    """The table at several moments while writers change it. Debezium is killed in large
-    transactions.
+    """Return the table's rows at several moments while writers change it.
+
+    Debezium is killed in large transactions.
     """
     database = debezium.database
 
@@ -173,9 +174,8 @@ def test_real_events_tell_every_state_of_the_table(
 def test_the_position_of_an_event_stands_for_the_commit_of_its_transaction(
     debezium: Debezium, truths: list[dict[str, Any]]
 ) -> None:
-    """For every position: the events up to that position belong to the transactions that were
-    committed by then.
-    """
+    """At every position, the events up to the position are those of the transactions that are
+    committed up to it."""
     committed = debezium.database.sql(
         "select xid, (lsn - '0/0')::bigint from pg_logical_slot_peek_changes('witness', null, null)"
         " where data like 'COMMIT%'"
@@ -221,8 +221,10 @@ class EventLanding(Landing):
 
 
 LARGE = (-1, 10_000)
-"""Keys of two rows that no writer changes. Their large values are stored outside the row. One key
-is less than all other keys, and the other one is greater.
+"""Keys of two rows that no writer changes.
+
+Their large values are stored outside the row. One key is less than all keys of the writers; the
+other key is greater.
 """
 
 

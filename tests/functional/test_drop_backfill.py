@@ -1,6 +1,6 @@
 """`drop_backfill` drops the tables of one MV. `backfill_orphans` lists MVs that may be dropped.
 
-The MVs are built once. Some tables belong to models that no longer exist or are a `table` now.
+The MVs are built once. Some of their models no longer exist, or are a `table` now.
 """
 
 from __future__ import annotations
@@ -34,9 +34,7 @@ def make_people(project: Project) -> None:
 
 @pytest.fixture(scope="module")
 def project(shared_project: MakeProject) -> Project:
-    """MVs whose models still exist, are gone, became a `table`, or became a `table` and are gone
-    now.
-    """
+    """Create MVs. Some of their models are then removed, changed to a `table`, or both."""
     project = shared_project("drop_backfill")
     make_people(project)
     project.sql("create table {schema}.people__progress as select 1 as id")
@@ -53,7 +51,7 @@ ORPHANS = ("gone", "left", "replaced")
 
 
 def lines(result: RunResult | None, name: str) -> list[str]:
-    """The lines that the operation printed about the MV."""
+    """Return the lines that the operation printed about the MV."""
     assert result is not None
     return [message for message in result.messages if message.startswith(f"{name}: ")]
 
@@ -99,7 +97,7 @@ def test_beside_a_table_that_is_not_ours_nothing_is_dropped(project: Project) ->
         f"backfilled_mv {replaced}: {replaced} {why}. {keep}"
     )
     assert refused_operation(project, "drop_backfill", model="left") == (
-        f"backfilled_mv left: {schema}.left is made by the model left. {keep}"
+        f"backfilled_mv left: {schema}.left is built by the model left. {keep}"
     )
     assert refused_operation(project, "drop_backfill", mv=f"{schema}.people").startswith(
         f"backfilled_mv {schema}.people: {schema}.people {MADE_BY_OTHERS}. "

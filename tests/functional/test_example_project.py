@@ -23,7 +23,7 @@ DAYS = [dt.date(2013, 2, 8), dt.date(2013, 7, 10)]
 
 @pytest.fixture(scope="module")
 def example(shared_project: MakeProject, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """The example's models and macros in the test's own schema, with the flights of two days.
+    """Set up the example's models and macros in the test's schema, with the flights of two days.
 
     Each test continues with what the previous one left.
     """
@@ -50,7 +50,7 @@ def version(project: Project) -> int:
 
 
 def feed(project: Project, from_version: int) -> dict[tuple[str, dt.date], int]:
-    """Rows of the upstream's change data feed, by change and day."""
+    """Return the number of rows in the upstream's change data feed, by change and day."""
     rows = project.sql(
         "select _change_type, flight_date, count(*) from "
         f"table_changes('{{schema}}.flights', {from_version}) group by all"

@@ -1,4 +1,4 @@
-"""`explain_backfill` shows what a backfill still has to do, and writes nothing."""
+"""`explain_backfill` shows the remaining work of a backfill, and writes nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ QUERY = f"select id, amount from {source('up')} where amount >= 0"
 
 @pytest.fixture
 def project(project: Project) -> Project:
-    """Each of four files has keys of the whole key range, in no order."""
+    """Create an upstream with four files.
+
+    Each file has keys of the whole key range, in no order.
+    """
     project.create_table("up", "id int, amount int", {})
     for file in range(4):
         project.sql(
@@ -44,16 +47,16 @@ def test_it_says_what_is_ahead_and_writes_nothing(project: Project) -> None:
     assert lines[2] == "a barrier for each, in 4 runs of dbt"
     assert lines[3] == (
         f"replicate is auto: 10 ranges ahead would read 10.0 times the 400 rows of {table}"
-        " that are left: 4,000 rows in all, where a copy costs about as much as 1,200, so the"
-        " ranges are read from it"
+        " that are left: 4,000 rows in all, while a copy costs about as much as 1,200, so the"
+        " ranges are read from the upstream"
     )
     assert lines[4] == (
         "a range reads about 0.0 MB of the 0.0 MB of the upstream that are left, at most: columns"
         " that are not needed are left out"
     )
     assert lines[5] == (
-        "it writes by the statements: plan the barrier 1, merge the range of the barrier 1, commit"
-        " the barrier 1"
+        "the barrier writes with the statements: plan the barrier 1, merge the range of the"
+        " barrier 1, commit the barrier 1"
     )
     assert all_tables(project) == {"up"}
 
@@ -62,14 +65,14 @@ def test_it_goes_on_from_where_the_backfill_is(project: Project) -> None:
     config = {"backfill_rate_limit": 100, "replicate": "always"}
     lines = explained(project, **config)
     assert lines[3].startswith("replicate is always: 4 ranges ahead")
-    assert lines[3].endswith(", so they are copied first, ordered by the key")
+    assert lines[3].endswith(", so the rows are first copied in the order of the key")
     assert lines[4].startswith("the copy reads 0.0 MB once; a range then reads about 0.0 MB of it")
     project.run()
     project.sql("update {schema}.up set amount = 7 where id < 9")
 
     lines = explained(project, **config)
     assert lines[0].startswith("100 of 400 rows of ")
-    assert lines[1] == "the next barrier merges what has changed since"
+    assert lines[1] == "the next barrier merges the changes since the last barrier"
     assert lines[2] == "300 rows are left, in 3 ranges of up to 100 rows"
     assert lines[4] == f"the ranges are read from {project.table('mv')}__replica"
     assert lines[5].startswith("a range reads about 0.0 MB of the copy, at most")
@@ -111,10 +114,10 @@ def test_it_knows_what_rules_a_run(project: Project) -> None:
     assert lines[2:] == ["there is nothing to do while no range may be read"]
     project.sql("update {schema}.up set amount = 7 where id < 9")
     changes, statements = explained(project, **limited)[2:]
-    assert changes == "the next barrier merges what has changed since"
+    assert changes == "the next barrier merges the changes since the last barrier"
     assert statements == (
-        "it writes by the statements: plan the barrier 2, merge the changes of the barrier 2,"
-        " commit the barrier 2"
+        "the barrier writes with the statements: plan the barrier 2, merge the changes of the"
+        " barrier 2, commit the barrier 2"
     )
 
 
@@ -123,7 +126,8 @@ def test_a_run_sends_the_statements_that_it_names(project: Project) -> None:
 
     def check() -> None:
         line = explained(project, **config)[-1]
-        named = line.removeprefix("it writes by the statements: ").split(" (")[0].split(", ")
+        listed = line.removeprefix("the barrier writes with the statements: ").split(" (")[0]
+        named = listed.split(", ")
         sent = [
             step for step in project.run().steps if step.startswith(("plan", "merge", "commit"))
         ]
@@ -148,7 +152,7 @@ def test_what_a_run_would_refuse_is_refused(project: Project) -> None:
     assert 'backfilled_mv mv: backfill_mode is "some"' in refused.output + refused.error
     project.write({"mv": model("select id + 1 as id from " + source("up"))}, sources=["up"])
     refused = project.fail("run-operation", "explain_backfill", "--args", "{model: mv}")
-    assert "backfilled_mv mv: 'id' of unique_key is not a column" in refused.output + refused.error
+    assert "mv: the column 'id' of unique_key is an expr" in refused.output + refused.error
 
 
 def test_what_a_run_with_nothing_to_do_would_refuse_is_refused(project: Project) -> None:

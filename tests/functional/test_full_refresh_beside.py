@@ -110,7 +110,7 @@ def test_the_mv_in_use_is_complete_until_the_next_generation_stands_in_its_place
 
 
 def comments(project: Project) -> tuple[str, str]:
-    """The comments of the table and of the column `name`."""
+    """Return the comments of the table and of the column `name`."""
     described = project.sql("describe table extended {schema}.mv")
     values = {row["col_name"]: row for row in reversed(described)}
     return values["Comment"]["data_type"], values["name"]["comment"]
@@ -139,8 +139,9 @@ def test_a_run_may_die_anywhere_between_the_last_range_and_the_end(project: Proj
 def test_a_next_generation_with_a_key_of_another_name_may_go_before_it_is_put_in_place(
     project: Project,
 ) -> None:
-    """The plan is given up because the next generation is gone. The MV in use does not have the key
-    of that plan.
+    """The plan is given up because the next generation is gone.
+
+    The MV in use does not have the plan's key.
     """
     write(project, f"select id as person, name from {source('people')}", unique_key="person")
     dies = crash_before("put the next generation in place")

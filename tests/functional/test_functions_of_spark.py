@@ -1,8 +1,8 @@
-"""All functions of Spark are tested: does a row get another value in another session?
+"""Each function of Spark is tested in several sessions.
 
-If so, the package refuses the function or records the setting on which it depends. Every function
-that a row-wise query may call is called as in the examples of Spark's documentation. The sessions
-differ in everything on which a query must not depend.
+If a row gets different values, the package refuses the function or records the setting on which the
+value depends. Every function that a row-wise query may call is called as in the examples of Spark's
+documentation. The sessions differ in everything on which a query must not depend.
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ CALLS: dict[str, str | None] = {
     # These functions need the result of an aggregate, or are aggregates themselves.
     **dict.fromkeys(("approx_top_k_estimate", "window_time", "session_window")),
     "schema_of_variant_agg": None,
-    # These functions need packages that are not loaded, or types that are switched off.
+    # These functions need packages that are not loaded, or types that are disabled.
     **dict.fromkeys(("from_avro", "to_avro", "schema_of_avro", "from_protobuf", "to_protobuf")),
     **{f"st_{f}": None for f in ("asbinary", "geogfromwkb", "geomfromwkb", "setsrid", "srid")},
     "time": None,
-    # One always raises an error, and the other one is a generator.
+    # The first function always raises an error. The second one is a generator.
     **dict.fromkeys(("raise_error", "json_tuple")),
 }
 
@@ -183,7 +183,7 @@ class Session:
         self.zone = {**BASE, **settings}["spark.sql.session.timeZone"]
 
     def evaluate(self, expressions: Sequence[str], table: str, at_once: int = 60) -> dict[str, Any]:
-        """The values that each expression has for the rows, sorted, or the error that it raises."""
+        """Return each expression's sorted values for the rows, or the error that it raises."""
         found: dict[str, Any] = {}
         for at in range(0, len(expressions), at_once):
             self._evaluate(expressions[at : at + at_once], table, found)
@@ -223,9 +223,7 @@ class Check:
         self.macros.stub("run_table", lambda step, sql: session.spark.sql(sql).collect())
 
     def find(self, *expressions: str) -> str | list[str]:
-        """The reason why a query of these expressions is refused, or the settings that are recorded
-        with it.
-        """
+        """Return why a query of these expressions is refused, or its recorded settings."""
         query = f"select id, {', '.join(expressions)} from {SCHEMA}.{self.table}"
         try:
             query = self.macros.call("substitute_upstream", query, self.upstream)
@@ -275,7 +273,7 @@ def base(spark: Any) -> Session:
 
 @pytest.fixture(scope="module")
 def calls(spark: Any) -> dict[str, list[str]]:
-    """The calls of every function that a row-wise query may contain, by the function's name."""
+    """Return the calls of every function that a row-wise query may contain, by function."""
     registry = spark._jsparkSession.sessionState().functionRegistry()
     names, identifiers = registry.listFunction().iterator(), []
     while names.hasNext():

@@ -23,7 +23,7 @@ MV = model(
 
 @pytest.fixture(scope="module")
 def project(shared_project: MakeProject) -> Project:
-    """An MV with a map and an array in the middle of its backfill, and other models."""
+    """Create other models, and an MV with a map and an array, in the middle of its backfill."""
     project = shared_project("generic_tests")
     project.create_table(
         "people", "id int, name string, scores map<string, int>, tags array<string>"
@@ -52,7 +52,7 @@ def run_tests(project: Project) -> RunResult:
 
 
 def statuses(result: RunResult) -> dict[str, tuple[str, int | None]]:
-    """The status and the number of failures of each test, by the kind of test."""
+    """Return the status and the number of failures of each test, by the kind of test."""
     return {
         "complete" if "complete" in node.name else "consistent": (node.status, node.failures)
         for node in result.nodes
@@ -101,7 +101,7 @@ TAMPERED = (
 
 @pytest.fixture
 def finished(project: Project) -> Project:
-    """The MV, backfilled to its end."""
+    """Run until the MV has read all rows."""
     if not project.value("select bool_and(backfill_finished) from {schema}.mv__progress"):
         project.write({"mv": MV.replace("backfill_rate_limit=4", "barriers_per_run='all'")})
         project.run("--select", "mv")
@@ -110,7 +110,7 @@ def finished(project: Project) -> Project:
 
 @pytest.fixture
 def restored(finished: Project) -> Iterator[Project]:
-    """The finished MV, which is restored after the test."""
+    """Yield the finished MV. Restore it after the test."""
     version = finished.current_version("mv")
     yield finished
     finished.put_back("mv", version)

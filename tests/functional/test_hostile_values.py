@@ -89,7 +89,7 @@ def columns_of(project: Project) -> dict[str, tuple[str, tuple[Any, ...]]]:
 
 
 def row(project: Project, number: int) -> str:
-    """The values of a row. No two rows have the same word and the same moment."""
+    """Return the values of a row. No two rows have the same word and the same moment."""
     values = [
         literal(values[number % len(values)], sql) for sql, values in columns_of(project).values()
     ]
@@ -102,7 +102,10 @@ def insert(project: Project, *numbers: int) -> None:
 
 
 def query(project: Project) -> str:
-    """A query of all columns. The key columns get other names, and one column is an expression."""
+    """Return a query of all columns.
+
+    The key columns get other names, and one column is an expression.
+    """
     rest = ", ".join(quoted(name) for name in columns_of(project) if name not in ("the key", "k.2"))
     return (
         "select `k.2` as `k . 2`, `the key` as `key's`,"
@@ -140,7 +143,7 @@ def assert_equal_to_query(project: Project) -> None:
 
 @pytest.fixture(scope="module")
 def project(shared_project: MakeProject) -> Iterator[Project]:
-    """The MVs after the first barrier, which has read three rows."""
+    """Create the MVs and run the first barrier, which reads three rows."""
     project = shared_project("hostile_values")
     columns = ", ".join(f"{quoted(name)} {sql}" for name, (sql, _) in columns_of(project).items())
     mapped = {"delta.columnMapping.mode": "name"} if project.file_format == "delta" else {}
@@ -155,13 +158,13 @@ def project(shared_project: MakeProject) -> Iterator[Project]:
 
 @pytest.fixture(scope="module")
 def version(project: Project) -> str | None:
-    """The version of the upstream at the first barrier of the MVs."""
+    """Return the version of the upstream at the first barrier of the MVs."""
     return project.current_version(TABLE)
 
 
 @pytest.fixture(scope="module")
 def followed(project: Project, version: str | None) -> RunResult:
-    """The barrier after rows were updated, deleted, inserted again, and given other keys."""
+    """Update rows, delete rows, insert them again, and change keys. Then run the next barrier."""
     project.sql(
         f"update {{schema}}.{TABLE} set `hostile` = concat(`the key`, '\\'`$'), `select` = null"
         " where `007` < 0"

@@ -1,4 +1,4 @@
-"""What may happen to an Iceberg table between two barriers, and which commits change no rows."""
+"""Events of an Iceberg table between two barriers, and commits that change no rows."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ in_a_metastore = pytest.mark.profiles(
 def make_people(
     project: Project, properties: dict[str, str] | None = None, last: int = 10, **config: Any
 ) -> Project:
-    """An upstream of two commits and ten rows, unless `last` says otherwise. The MV has its first
-    four rows.
-    """
+    """Create an upstream of two commits and `last` rows, and an MV that has read the first four
+    rows."""
     project.create_table("people", "id int, name string", properties or {})
     project.sql("insert into {schema}.people select id, 'old' from range(1, 6)")
     rest = f"select id, concat('n', id) from range(6, {last + 1})"
@@ -40,7 +39,10 @@ def make_people(
 
 @pytest.fixture(scope="module")
 def people(shared_project: MakeProject) -> Project:
-    """An MV in the middle of its backfill. Each test continues with what the previous one left."""
+    """Create an MV and stop in the middle of its backfill.
+
+    Each test continues with what the previous one left.
+    """
     return make_people(shared_project("iceberg_upstreams"), last=40)
 
 
@@ -123,7 +125,7 @@ def test_a_column_that_no_snapshot_has_yet_is_refused_until_something_is_written
     people.write({"mv_extra": model(query)})
 
     refused = people.fail("--select", "mv_extra")
-    facts = ("people were changed", "lacks columns that the query reads", "INSERT of no rows")
+    facts = ("people were changed", "does not have all columns", "INSERT of no rows")
     assert_refused(refused, "mv_extra", *facts)
     assert_made_nothing(people, "mv_extra")
 
@@ -194,7 +196,7 @@ def alter(project: Project, name: str, how: tuple[str, ...]) -> None:
 
 
 def shown_and_promised(project: Project, name: str) -> tuple[Any, Any]:
-    """The rows of the MV, and the rows of its query at the version that the state records."""
+    """Return the rows of the MV, and those of its query at the version that the state records."""
     version = project.value(f"select max(upstream_version) from {{schema}}.mv_{name}__progress")
     finished = project.value(
         f"select bool_and(backfill_finished) from {{schema}}.mv_{name}__progress"
@@ -417,7 +419,7 @@ def test_a_copy_gives_way_to_one_of_other_columns_and_leaves_no_files(project: P
     """A Hive metastore cannot replace an Iceberg table if a column at the same position has another
     type.
 
-    It keeps the files of a table that is dropped without PURGE.
+    The metastore keeps the files of a table that is dropped without PURGE.
     """
     project.create_table("up", "id int, label string, amount int")
     project.sql("insert into {schema}.up select id, 'r', id from range(0, 40, 1, 1)")
@@ -440,8 +442,9 @@ def test_a_copy_gives_way_to_one_of_other_columns_and_leaves_no_files(project: P
 def test_a_copy_is_dropped_in_a_catalog_that_lets_no_table_go_with_its_files(
     project: Project,
 ) -> None:
-    """Some catalogs switch off `gc.enabled` by default, for example Nessie's. Other catalogs force
-    this value.
+    """Some catalogs, for example Nessie's, set `gc.enabled` to false by default.
+
+    Other catalogs force this value.
     """
     catalog, warehouse = "spark.sql.catalog.keeping", project.lake.directory / "keeping"
     settings = {

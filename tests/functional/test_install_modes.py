@@ -146,7 +146,7 @@ def run_as_package(directory: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheel that is built from the source distribution, as PyPI would offer it."""
+    """Return a wheel that is built from the source distribution, as PyPI would offer it."""
     directory = tmp_path_factory.mktemp("dist")
     hatchling("sdist", directory, cwd=REPOSITORY)
     [source] = directory.glob("*.tar.gz")

@@ -113,7 +113,7 @@ def commit(project: Project, *statements: str) -> None:
 
 @pytest.mark.parametrize("name", UPSTREAMS)
 def test_a_second_row_of_a_key_that_was_read_is_refused(stood: Stood, name: str) -> None:
-    assert_refused(stood.run, f"mv_{name}", "the key id is not unique", f"twice with ({REFUSED})")
+    assert_refused(stood.run, f"mv_{name}", "key id is not unique", f"duplicate keys: ({REFUSED})")
     assert not stood.wrote[f"mv_{name}"]
 
 

@@ -106,9 +106,9 @@ class Landed:
         return said
 
     def fail(self, name: str) -> str:
-        """Land, then run the model, which must fail and leave the MV unchanged.
+        """Land, then run the model.
 
-        Return its error.
+        It must fail and leave the MV unchanged. Return the error.
         """
         self.land(name)
         before = self.project.rows(f"select * from {{schema}}.{name}_mv")
@@ -122,7 +122,7 @@ class Landed:
         )
 
     def events(self, name: str, columns: str = "id") -> list[tuple[Any, ...]]:
-        """The operation and these columns of all events, in the order of the events."""
+        """Return the operation and these columns of all events, in the order of the events."""
         return [
             tuple(row)
             for row in self.project.sql(
@@ -343,8 +343,9 @@ def test_a_table_that_is_idle_has_a_watermark(landed: Landed) -> None:
 
 
 def test_a_landing_waits_for_no_standby_itself(landed: Landed) -> None:
-    """The landing commits a transaction of its own, so that PostgreSQL flushes the WAL. This commit
-    does not wait for a standby: here there is none.
+    """The landing commits a transaction of its own, so that PostgreSQL flushes the WAL.
+
+    This commit does not wait for a standby. In this test no standby exists.
     """
     landed.table("standby", "id int primary key")
     waiting = "select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'"
@@ -433,7 +434,7 @@ def test_a_server_without_wal2json_is_refused_before_anything_is_written(
     ):
         landed.table("unplugged", "id int primary key")
     told = str(refused.value)
-    assert "unplugged_mv: PostgreSQL makes no slot with the output plugin wal2json: could" in told
+    assert "unplugged_mv: PostgreSQL cannot create a slot with the output plugin wal2json: " in told
     assert "If wal2json is missing, install it" in told
     assert "org.postgresql" not in told
     assert project.sql("show tables in {schema}") == []
@@ -549,8 +550,9 @@ def test_columns_change_while_the_table_is_backfilled(landed: Landed) -> None:
 def test_settings_under_which_rows_would_not_be_found_are_refused(
     landed: Landed, setting: str, value: str
 ) -> None:
-    """One setting changes the meaning of a backslash in text keys. With the other one, a
-    transaction may not see the rows of a table that another session rewrites.
+    """The first setting changes the meaning of a backslash in text keys.
+
+    The other setting may hide the rows of a table that another session rewrites.
     """
     name = f"under_{setting}"
     landed.table(name, 'code text collate "C" primary key, v int', key="code")
@@ -560,7 +562,7 @@ def test_settings_under_which_rows_would_not_be_found_are_refused(
     )
     landed.land(name)
     with landed.database.settings("hive", **{setting: value}):
-        told = f"{setting} of its PostgreSQL is {value}"
+        told = f"its PostgreSQL has {setting} = {value}"
         assert told in landed.project.fail("--select", f"{name}_mv").error
         with pytest.raises(RunFailed, match=told):
             landed.land(name)
@@ -584,7 +586,7 @@ def test_a_filter_that_the_database_evaluates_is_compared(landed: Landed) -> Non
     assert "it returns other rows, or other" in landed.project.fail("--select", "sales_mv").error
     write("id, amount * 2 as gross, gross * 3 as tax", ">")
     refused = landed.project.fail("--select", "sales_mv").error
-    assert "its query reads its alias 'gross' in the same SELECT" in refused
+    assert "its query uses the alias 'gross' in the SELECT" in refused
 
 
 def test_a_row_whose_key_is_renamed_by_the_query_goes_from_key_to_key(landed: Landed) -> None:
@@ -615,8 +617,9 @@ def test_columns_may_have_the_names_of_what_a_script_declares(landed: Landed) ->
 def test_events_that_do_not_tell_what_they_should_are_refused_and_then_compared(
     landed: Landed,
 ) -> None:
-    """The state of the table at the time of the landing is recorded. It counts even if the table
-    has been corrected since.
+    """The state of the table at the time of the landing is recorded.
+
+    This recorded state counts even if the table has been corrected since.
     """
     landed.table("untold", "id int primary key, code int not null unique, weight float8 not null")
     database = landed.database
@@ -633,7 +636,7 @@ def test_events_that_do_not_tell_what_they_should_are_refused_and_then_compared(
 
     database.sql("alter table untold alter weight drop not null")
     database.sql("update untold set weight = 'infinity' where id = 1")
-    assert "of which wal2json writes a NaN or an infinity as null" in landed.fail("untold")
+    assert "but wal2json writes its NaN or infinity as null" in landed.fail("untold")
     database.sql("alter table untold alter weight set not null")
     assert "an infinity of the column weight as null" in landed.compare("untold", "*")
 
@@ -670,8 +673,9 @@ def test_a_sweep_of_an_idle_table_whose_old_events_are_gone_comes_to_its_end(
 
 
 def test_events_that_were_deleted_by_their_time_are_missed_by_nobody(landed: Landed) -> None:
-    """The marks are deleted together with the events. A mark that remained would say that the feed
-    still reaches back to it.
+    """The marks are deleted together with the events.
+
+    If a mark remained, the feed would seem to reach back to this mark.
     """
     landed.table("aged", "id int primary key")
     landed.database.sql("insert into aged values (1)")
@@ -735,12 +739,12 @@ def test_a_null_from_before_a_column_was_declared_not_null_is_read_from_the_tabl
 
 
 def test_columns_whose_names_differ_only_in_case_are_refused_by_name(landed: Landed) -> None:
-    with pytest.raises(RunFailed, match="has 2 columns 'note' that only differ in case"):
+    with pytest.raises(RunFailed, match="has 2 columns 'note' that differ only in case"):
         landed.table("noted", 'id int primary key, note text, "Note" text')
     landed.database.sql('alter table noted rename "Note" to other')
     landed.compare("noted", "id, note")
     landed.database.sql('alter table noted rename other to "NOTE"')
-    with pytest.raises(RunFailed, match="has 2 columns 'note' that only differ in case"):
+    with pytest.raises(RunFailed, match="has 2 columns 'note' that differ only in case"):
         landed.land("noted")
 
 
@@ -799,7 +803,7 @@ def test_bounds_of_times_are_not_sent_in_the_zone_of_the_session(landed: Landed)
             landed.project.configure({"spark.sql.session.timeZone": "America/New_York"})
             landed.project.run("--select", f"{name}_mv")
             landed.project.configure({java8: "true"})
-            told = "Spark writes its bounds in the time zone of the session, America/New_York"
+            told = "bounds of a range in the time zone of the session, America/New_York"
             assert told in landed.project.fail("--select", f"{name}_mv").error
             landed.project.configure({java8: "false"})
             landed.project.run("--select", f"{name}_mv")
@@ -841,14 +845,15 @@ def test_a_change_table_of_before_gets_what_it_lacks(landed: Landed) -> None:
 
 
 def test_a_value_that_was_corrected_is_read_again(landed: Landed) -> None:
-    """This also holds if the staged rows with the bad value were kept, because their changes had
-    not landed.
+    """Staged rows are kept if their changes have not landed.
+
+    They are read again if they have the bad value.
     """
     rows = "values (1, date '2024-01-01'), (2, 'infinity')"
     landed.table("endless", "id int primary key, d date", rows=rows)
     landed.database.sql("create table beside_endless (id int)")
     refused = landed.project.fail("--select", "endless_mv").error
-    assert "has a value in d that cannot be read as it is" in refused
+    assert "has a value in d that Spark would read as another" in refused
 
     landed.database.sql("update endless set d = '2024-01-02' where id = 2")
     landed.compare("endless", "id, d")

@@ -1,7 +1,7 @@
-"""A day with dbt: build, refresh in the middle, fail and retry, defer, rename, clean up.
+"""dbt's commands on three MVs: build, refresh one MV, fail and retry, defer, rename, clean up.
 
-Every statement ends with a comment, because the project sets `query-comment`. Each of the three MVs
-but the first reads the previous one.
+Every statement ends with a comment, because the project sets `query-comment`. The second MV reads
+the first MV, and the third MV reads the second MV.
 """
 
 from __future__ import annotations
@@ -101,9 +101,8 @@ def rows(project: Project, mv: str, env: str = "prod") -> list[tuple[Any, ...]]:
 
 
 def assert_chain_is_exact(project: Project) -> None:
-    """Each MV equals its query over its upstream. The last MV also equals one query over the first
-    table.
-    """
+    """Assert that each MV equals its query over its upstream, and the last MV equals one query over
+    the first table."""
     whole = "select id, upper(city), n * 10 + 1 from {schema}.orders where n < 100"
     assert rows(project, "last") == project.rows(whole)
     assert_each_follows_the_one_before(project)
@@ -129,7 +128,10 @@ def assert_leaves_no_views(project: Project) -> None:
 
 @pytest.fixture(scope="module")
 def built(project: Project) -> RunResult:
-    """The first build of the project. Later tests defer to the `target` folder that it leaves."""
+    """Build the project for the first time.
+
+    Later tests defer to the `target` folder of this build.
+    """
     result = project.dbt("build", "--threads", "4")
     shutil.copytree(project.root / "target", project.root / "state")
     return result
@@ -181,7 +183,7 @@ def test_an_mv_in_the_middle_is_refreshed_and_the_last_one_follows_it(
 
     refreshed = project.run("--select", "first", "middle", "last", "--threads", "4")
 
-    assert "full_refresh is true for it, so every run empties the MV" in refreshed.output
+    assert "full_refresh is true for this model, so every run empties the MV" in refreshed.output
     assert "middle [BARRIER 2 · 0.0 % · emptied: full refresh" in refreshed.output
     assert "last [BARRIER 2 · 100.0 % · " in refreshed.output
     assert "re-anchored: the upstream was r" in refreshed.output
@@ -190,7 +192,7 @@ def test_an_mv_in_the_middle_is_refreshed_and_the_last_one_follows_it(
 
 
 def test_a_build_that_fails_in_the_middle_is_retried(project: Project, built: RunResult) -> None:
-    """After a failure, `--fail-fast` leaves the other models as they are."""
+    """After a failure, `--fail-fast` does not run the remaining models."""
     assert built.success
     project.sql("insert into {schema}.orders values (3, 'c3', 33), (9, 'c9', 99)")
     crash = crash_before("_prod.middle: commit the barrier")
@@ -250,8 +252,9 @@ def test_an_empty_build_makes_the_tables_and_passes(project: Project, built: Run
 
 @pytest.fixture(scope="module")
 def deferred(project: Project, built: RunResult) -> Project:
-    """One MV is changed and built in `dev`, where its upstream does not exist. Everything else is
-    production's.
+    """Change one MV and build it in `dev`, where its upstream does not exist.
+
+    All other tables are those of production.
     """
     assert built.success
     project.vars = {"env": "dev"}
@@ -287,7 +290,7 @@ def test_a_changed_mv_follows_an_upstream_that_is_deferred(deferred: Project) ->
 def test_an_upstream_that_is_there_by_now_is_another_one(deferred: Project) -> None:
     """The upstream now exists in both environments.
 
-    The user has to say which of the two is meant.
+    The user has to choose one of the two tables.
     """
     before = rows(deferred, "middle", "dev")
     deferred.run("--select", "first")

@@ -1,8 +1,8 @@
 """`live_view`: the view `<mv>__live` has all rows of the query, even while the MV is being filled.
 
-A watcher reads the view before and after every statement that writes. The view then has all rows of
-the query at one version of the upstream: the version of the barrier after which the view was
-created.
+A watcher reads the view before and after every statement that writes. Each time the view must have
+all rows of the query at one version of the upstream. This is the version of the barrier after which
+the view was created.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def live_model(query: str, **config: Any) -> str:
 
 
 def at_version(project: Project, query: str, mv: str) -> str:
-    """The query over the upstream, at the version that the last barrier of the MV has read."""
+    """Return the query over the upstream at the version that the MV's last barrier has read."""
     version = project.value(f"select max(upstream_version) from {{schema}}.{mv}__progress")
     return query.replace(source("people"), f"{{schema}}.people version as of {version}")
 
@@ -137,7 +137,7 @@ def project(shared_project: MakeProject) -> Project:
 
 @pytest.fixture(scope="module")
 def watcher(project: Project) -> Watcher:
-    """The watcher after the first run.
+    """Run a `Watcher` for the first time.
 
     The upstream has changed between the barriers of that run.
     """
@@ -158,8 +158,9 @@ def test_the_view_is_the_whole_query_at_every_statement(watcher: Watcher) -> Non
 def test_the_view_is_whole_while_vnodes_have_different_positions(
     project: Project, watcher: Watcher
 ) -> None:
-    """Two of the four vnodes have finished. Their changes are still merged while the others are
-    filled.
+    """Two of the four vnodes have finished.
+
+    Their changes are merged while the other two vnodes are filled.
     """
     finished = "select vnode from {schema}.some__progress where backfill_finished"
     assert project.rows(finished) == [(0,), (1,)]
@@ -292,6 +293,6 @@ def test_something_else_of_its_name_is_refused_before_anything_is_written(
 def test_a_catalog_without_views_is_refused_before_anything_is_written(project: Project) -> None:
     result = project.fail("--select", "filtered")
 
-    fact = "live_view needs a catalog with views, but Spark could not make a view beside"
+    fact = "live_view needs a catalog with views, but Spark could not create a view beside"
     assert_refused(result, "filtered", f"{fact} {project.schema}.filtered")
     assert_made_nothing(project, "filtered")

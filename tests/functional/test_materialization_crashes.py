@@ -63,7 +63,7 @@ def die_inside(project: Project, sql: str, written: int) -> None:
 
 
 def barrier_of(project: Project, column: str) -> dict[str, Any]:
-    """The planned barrier (column `plan`), or the last committed barrier (column `last`)."""
+    """Return the planned barrier (column `plan`), or the last committed barrier (column `last`)."""
     found: dict[str, Any] = json.loads(
         project.value(f"select max({column}) from {{schema}}.mv__progress")
     )
@@ -71,7 +71,7 @@ def barrier_of(project: Project, column: str) -> dict[str, Any]:
 
 
 def assert_exact(project: Project, mv: str = "mv") -> None:
-    """The MV equals Q(upstream @ S where pk <= current_pos), with the recorded S and positions."""
+    """Assert that the MV equals Q(upstream @ S where pk <= current_pos) for the recorded state."""
     version = project.value(f"select max(upstream_version) from {{schema}}.{mv}__progress")
     query = PROMISED.replace("VERSION", str(version)).replace(".mv__", f".{mv}__")
     promised = [] if version is None else project.rows(query)
@@ -87,7 +87,7 @@ def make_people(project: Project, rows: int) -> Project:
 
 
 def change_people(project: Project, turn: int) -> None:
-    """One commit with updates, a delete, an insert below the position, and a row that leaves Q."""
+    """Commit at once updates, a delete, an insert below the position, and a row that leaves Q."""
     gone, new, hidden = turn * 10, turn * 10 + 5, turn * 10 + 100
     project.sql(
         "merge into {schema}.people as t using ("
@@ -219,13 +219,14 @@ def test_a_first_run_that_dies_is_completed_by_the_next(project: Project) -> Non
 
 
 # Two rebuilds died, one before and one after the MV was emptied. The value is the step that gives
-# the rebuild up.
+# up the rebuild.
 REBUILDS = {"planned": "commit", "emptied": "abandon"}
 
 
 def rebuild_step_of(sql: str) -> tuple[str, str]:
-    """The MV of REBUILDS that a statement writes, and the step. Empty texts for any other
-    statement.
+    """Return the MV of REBUILDS that a statement writes, and the step.
+
+    Return empty texts for any other statement.
     """
     found = re.search(rf"/\* \w+\.({'|'.join(REBUILDS)}): (.*?) \*/", sql)
     return (found[1], found[2]) if found else ("", "")

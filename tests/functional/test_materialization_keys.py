@@ -90,7 +90,7 @@ ORDERS = {
 
 
 def literal(value: Any, sql_type: str) -> str:
-    """A literal without quotes or escapes. The tests check how the macros write literals."""
+    """Return a literal without quotes or escapes. The tests check how the macros write literals."""
     if isinstance(value, str):
         return f"cast(X'{value.encode().hex()}' as string)"
     if isinstance(value, bytes):

@@ -1,4 +1,4 @@
-"""What the options change: how much a run does, and which version and which vnodes it reads.
+"""The effect of options: how much a run does, and which version and vnodes it reads.
 
 All models are run once, in one dbt run. Each test looks at some of them. Some tests run these
 models again.
@@ -162,7 +162,7 @@ def take_step(project: Project, result: RunResult) -> Step:
 
 @pytest.fixture(scope="module")
 def steps(project: Project, first: RunResult) -> list[Step]:
-    """The first run, a run after changes of the upstream, and one more run."""
+    """Return the first run, a run after changes of the upstream, and one more run."""
     steps = [take_step(project, first)]
     project.sql("update {schema}.numbers set name = 'new' where id in (1, 2, 6, 10)")
     project.sql("delete from {schema}.numbers where id = 9")

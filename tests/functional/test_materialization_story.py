@@ -62,7 +62,7 @@ class Step:
 
     @property
     def barrier(self) -> dict[str, str | None]:
-        """The numbers in the only line that the step has printed."""
+        """Return the numbers in the only line that the step has printed."""
         [line] = self.lines
         found = LINE.search(line)
         assert found, line
@@ -126,7 +126,7 @@ def story(project: Project) -> dict[str, Step]:
 
 @pytest.fixture(scope="module")
 def barriers(project: Project, story: dict[str, Step]) -> list[dict[str, Any]]:
-    """The rows of the history after the last step."""
+    """Return the rows of the history after the last step."""
     found = project.sql("select * from {schema}.mv__barriers order by epoch")
     return [row.asDict() for row in found]
 

@@ -24,7 +24,7 @@ KEYS = {"small": "tinyint", "medium": "smallint", "number": "int", "word": "stri
 
 @pytest.fixture
 def other(project: Project) -> Project:
-    """A project whose source `other` is a schema in the catalog of the other format."""
+    """Return a project whose source `other` is a schema in the catalog of the other format."""
     schema, _, _ = project.table("x", OTHER[project.file_format]).rpartition(".")
     text = f"sources: [{{name: other, schema: {schema}, tables: [{{name: people}}]}}]"
     return project.write({}, files={"models/_other.yml": text})
@@ -35,9 +35,8 @@ def people(project: Project) -> str:
 
 
 def counted(result: RunResult) -> list[str]:
-    """The steps of the run, without the listing of the other catalog. dbt lists only the session's
-    catalog.
-    """
+    """Return the steps of the run, but not the step that lists the other catalog. dbt itself lists
+    only the session's catalog."""
     return [step for step in result.steps if not step.startswith("find ")]
 
 

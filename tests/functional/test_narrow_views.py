@@ -1,4 +1,4 @@
-"""An MV reads few columns of its upstream. A change of the other columns does not change the MV."""
+"""An MV reads few columns of its upstream. A change of any other column does not change the MV."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ QUERY = f"select id, a, z, tags.k as tag from {source('wide')} where a < 100"
 
 
 def properties(project: Project) -> dict[str, str]:
-    """Properties of the upstream. Iceberg's row lineage (format 3) does not have the previous row,
-    so the changelog is used.
+    """Return properties of the upstream.
+
+    Iceberg's row lineage (format 3) does not have the previous row, so the changelog is used.
     """
     return Iceberg().with_changelog if project.file_format == "iceberg" else {}
 
@@ -35,7 +36,7 @@ def wide(project: Project) -> Project:
 
 
 def changed(project: Project, *statements: str) -> str:
-    """The line of the next barrier after these statements. After that barrier, the MV is exact."""
+    """Execute these statements, and run a barrier. Check the MV. Return the line of the barrier."""
     for statement in statements:
         project.sql(statement.replace("wide", "{schema}.wide"))
     [line] = [line for line in project.run().messages if "mv [BARRIER" in line]

@@ -42,7 +42,7 @@ def write(project: Project, query: str, **config: object) -> None:
 
 
 def make_people(project: Project) -> None:
-    """Ids from 1 to 20 in two shards."""
+    """Create an upstream with the ids from 1 to 20 in two shards."""
     project.create_table("people", "id int, shard string, name string")
     project.sql(
         "insert into {schema}.people select id, shard, concat('n', id) from"
@@ -51,7 +51,7 @@ def make_people(project: Project) -> None:
 
 
 def filled_to(project: Project) -> tuple[int, str]:
-    """The second position: the key up to which the new columns are filled."""
+    """Return the second position: the key up to which the new columns are filled."""
     last = project.value("select last from {schema}.mv__progress where vnode = 0")
     number, shard = json.loads(last)["fill_high"]
     return int(number), shard.strip("'")
@@ -77,7 +77,7 @@ def up_to(rows: Rows, position: tuple[int, str]) -> Rows:
 
 
 def assert_exact(project: Project) -> None:
-    """The MV is exact while the columns are being filled."""
+    """Assert that the MV is exact while columns are being filled."""
     position = filled_to(project)
     assert old_columns(mv_rows(project)) == old_columns(upstream_rows(project))
     assert up_to(mv_rows(project), position) == up_to(upstream_rows(project), position)
@@ -87,7 +87,7 @@ def assert_exact(project: Project) -> None:
 
 @pytest.fixture
 def finished(project: Project) -> Project:
-    """An MV that has all columns except the new ones."""
+    """Create an MV that has read all rows, and has all columns except the new ones."""
     make_people(project)
     write(project, OLD)
     project.run()
@@ -197,7 +197,7 @@ def sync(project: Project, columns: str, **config: object) -> None:
 
 
 def assert_is(project: Project, columns: str, types: dict[str, str]) -> None:
-    """The MV equals the query of these columns, and its columns have these types."""
+    """Assert that the MV equals the query of these columns, and that they have these types."""
     names = ", ".join(types)
     wanted = f"select id, shard, {columns} from {{schema}}.people where name <> 'hidden'"
     assert project.rows(f"select {names} from {{schema}}.mv") == project.rows(
@@ -277,7 +277,7 @@ def test_a_new_column_that_fails_on_a_row_is_corrected_once_its_plan_is_given_up
 
 @pytest.fixture(scope="module")
 def others(shared_project: MakeProject) -> Project:
-    """All MVs read one upstream. Each MV then gets its own other query."""
+    """Create MVs that read one upstream. Each MV then gets a different new query."""
     project = shared_project("other_queries")
     project.create_table("up", "id int, n int")
     project.sql("insert into {schema}.up values (1, 1), (2, 2), (3, -3)")
@@ -322,11 +322,11 @@ def test_a_query_that_does_more_is_refused_by_what_it_does(others: Project) -> N
 
     for name, (_, why) in OTHERS.items():
         if name != "rebuilt":
-            facts = "its query changed since its last barrier, and not by new columns alone: "
+            facts = "its query changed since its last barrier, and more than new columns changed: "
             assert_refused(result, name, facts, why)
     assert_refused(result, "rebuilt", "the columns of its query changed from (id: int, n: int)")
-    assert_refused(result, "stray", "already has one that is not from its query")
-    assert_refused(result, "vnodes", "its vnodes have different positions")
+    assert_refused(result, "stray", "already has a column of this name that is not from")
+    assert_refused(result, "vnodes", "the vnodes of the MV have different positions")
 
 
 def test_a_filter_of_whole_partitions_is_part_of_what_a_query_means(project: Project) -> None:
@@ -370,7 +370,7 @@ def test_layout_is_no_barrier_and_no_rebuild(project: Project) -> None:
 SYNCED = {
     "filter": ("select id from __up__ where n > 1", "other rows, or other values"),
     "constant": ("select id, hash(n, 1L) as h from __up__ where n > 0", "more than leave columns"),
-    "type": (f"select id, cast(n as string) as n {ROWS}", "n has the type string, and no ALTER of"),
+    "type": (f"select id, cast(n as string) as n {ROWS}", "no ALTER of"),
 }
 GONE = f"select id {ROWS}"
 WIDER = f"select id, cast(n as bigint) as n {ROWS}"
@@ -384,12 +384,12 @@ def test_what_a_table_cannot_do_is_refused_with_the_alter_that_lets_it(others: P
     result = assert_writes_nothing(project, project.fail, "gone")
 
     for name, (_, why) in SYNCED.items():
-        facts = "its query changed since its last barrier, and not by its columns alone: "
+        facts = "its query changed since its last barrier, and more than its columns changed: "
         assert_refused(result, name, facts, why)
-    assert_refused(result, "vnodes", "its vnodes have different positions")
+    assert_refused(result, "vnodes", "the vnodes of the MV have different positions")
     for name, fact in {
-        "gone": "its query no longer returns n, and {mv} lets no column be dropped without the",
-        "renamed": "its query returns n as bigint and no longer as int, and {mv} lets no column be",
+        "gone": "its query no longer returns n, but a column of {mv} can be dropped only with the",
+        "renamed": "its query returns n as bigint instead of int, but a column of {mv} can be",
     }.items():
         assert_refused(result, name, fact.format(mv=project.table(name)))
         [alter] = re.findall(r"ALTER TABLE \S+ SET TBLPROPERTIES \(.*?\)", result.message(name))

@@ -75,7 +75,7 @@ def assert_equal(project: Project, name: str) -> None:
 class Story:
     broken: RunResult
     kept: dict[str, tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]]
-    """The rows of each MV before and after the run that met the row."""
+    """The rows of each MV, before and after the run that read the bad row."""
     mended: RunResult
 
 

@@ -1,4 +1,4 @@
-"""The plan that Spark makes for a barrier's staged changes: what it reads, and how often."""
+"""Spark's plan for the staged changes of a barrier: what Spark reads, and how often."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def stage_plan(shared_project: MakeProject) -> str:
-    """The plan by which the MERGE reads the staged changes of two keys. The keys up to 400 are in
-    four files, and both changed keys are in one file.
+    """Return the plan by which the MERGE reads the staged changes of two keys.
+
+    The keys up to 400 are in four files, and both changed keys are in one file.
     """
     project = shared_project("plans")
     project.create_table("up", "id int, name string")

@@ -21,7 +21,7 @@ def people(make_project) -> Project:  # type: ignore[no-untyped-def]
 
 
 def written(people: Project, query: str) -> str:
-    """The error message of a `table` model whose query fails."""
+    """Return the error message of a `table` model whose query fails."""
     config = "{{ config(materialized='table') }}"
     people.write({"mv": f"{config} {query.format(schema=people.schema)}"})
     result = people.fail()
@@ -30,7 +30,7 @@ def written(people: Project, query: str) -> str:
 
 
 def fetched(people: Project, query: str) -> str:
-    """The error message of a model that fetches the rows of a query that fails."""
+    """Return the error message of a model that fetches the rows of a query that fails."""
     query = query.format(schema=people.schema)
     fetch = f'{{% if execute %}}{{% do run_query("{query}") %}}{{% endif %}}'
     people.write({"mv": f"{{{{ config(materialized='table') }}}} {fetch} select 1 as x"})

@@ -163,7 +163,7 @@ def test_a_plan_is_given_up_by_hand(project: Project, story: Story) -> None:
         assert "no commas" in run.message("mv_by_hand")
     first, again = story.abandoned
     assert "the plan of its barrier 2 (advance, planned at 20" in first.output
-    assert "is given up already" in again.output
+    assert "is already given up" in again.output
 
     given_up, *_ = [line for line in story.mended.messages if line.startswith("mv_by_hand [")]
     assert "plan given up: abandon_plan" in given_up

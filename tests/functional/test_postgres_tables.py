@@ -1,4 +1,4 @@
-"""How Spark and the WAL of a real PostgreSQL return values: each value is correct or refused."""
+"""Values that Spark and the WAL of a real PostgreSQL return: each value is correct or refused."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ REFUSED = {
             f"create table {{t}} (id {name} primary key)",
             "id",
             "id",
-            "which PostgreSQL orders otherwise than Spark",
+            "PostgreSQL and Spark order this type differently",
         )
         for name in ("citext", "bpchar", "mood", "inet", "real", "oid")
     },
@@ -144,7 +144,7 @@ REFUSED = {
             f"create table {{t}} (id int primary key, c {name})",
             "id c",
             "id",
-            "which Spark and the WAL do not show alike",
+            "Spark and the WAL show its values differently",
         )
         for number, name in enumerate(
             (
@@ -158,7 +158,7 @@ REFUSED = {
             f"create table {{t}} (id int primary key, c {name} not null)",
             "id c",
             "id",
-            "which Spark would round",
+            "Spark would round its values",
         )
         for number, name in enumerate(("numeric", "numeric(39,0)", "numeric(10,-2)", "amount"))
     },
@@ -172,12 +172,12 @@ REFUSED = {
         'create table {t} (id int primary key, c int, "C" int)',
         "id c",
         "id",
-        "that only differ in case",
+        "that differ only in case",
     ),
 }
 
-# Values, and whether the reader alters them. A value also counts as altered if the reader may have
-# made it from another value.
+# Each entry: a value, and true if the reader alters it. A value also counts as altered if the
+# reader may have made it from another value.
 DATES = {
     "'2024-02-29'": False,
     "'9999-12-30'": False,
@@ -209,7 +209,7 @@ class Tables:
         return self.followed(json.loads(self.ask(query, catalog)))
 
     def followed(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """The facts for a feed of which only the slot is known."""
+        """Return the facts for a feed of which only the slot is known."""
         found: dict[str, Any] = self.macros.call("get_followed_facts", {"format": "none"}, facts)
         return found
 
@@ -253,8 +253,9 @@ def tables(database: Database, lake: Lake) -> Iterator[Tables]:
 
 
 def normal(value: Any, kind: str) -> Any:
-    """Spark, PostgreSQL's text output and the WAL print a value differently. Return all of them in
-    one form.
+    """Return a value in one form.
+
+    Spark, PostgreSQL's text output and the WAL print it differently.
     """
     if value is None:
         return None
@@ -338,7 +339,7 @@ def test_over_debezium_any_unique_index_may_be_the_key_of_a_table_without_a_prim
 
     check()
     tell(tables.database, "create unique index on t.indexed (code) where code <> ''")
-    with pytest.raises(CompilationError, match="has no primary key and 2 unique indexes, and Deb"):
+    with pytest.raises(CompilationError, match="has no primary key but 2 unique indexes, and Deb"):
         check()
     tell(tables.database, "alter table t.indexed add primary key (id)")
     check()
@@ -353,7 +354,7 @@ def test_columns_that_the_query_does_not_read_do_not_matter(tables: Tables) -> N
 
 
 def test_a_table_that_is_not_there_is_refused(tables: Tables) -> None:
-    with pytest.raises(CompilationError, match="has no table of its upstream's name"):
+    with pytest.raises(CompilationError, match="has no table with the name of its upstream"):
         tables.check(tables.facts("t.nope"), "id")
 
 

@@ -1,4 +1,4 @@
-"""How far MVs are: in the lines of a run, as a select, and as a table.
+"""The progress of MVs: in the lines of a run, as a select, and as a table.
 
 `test_install_modes.py` tests the numbers in `run_results.json`.
 """
@@ -22,7 +22,7 @@ TOLD = "{{ config(materialized='table') }} select * from ({{ dbt_backfill.%s() }
 
 @pytest.fixture(scope="module")
 def project(shared_project: MakeProject) -> Project:
-    """MVs with a backfill ahead, and two models of the user that read their progress."""
+    """Create MVs that have not begun, and two models of the user that read their progress."""
     project = shared_project("progress")
     project.create_table("people", "id int, name string")
     project.sql(
@@ -43,7 +43,7 @@ def project(shared_project: MakeProject) -> Project:
 
 
 def told(project: Project) -> dict[str, dict[str, Any]]:
-    """The rows of the user's two models: by the name of the MV, and by the name and the vnode."""
+    """Run the user's two models. Return their rows by the MV, or by the MV and the vnode."""
     project.run("--select", "told", "told_vnodes")
     rows = {row["model"]: row.asDict() for row in project.sql("select * from {schema}.told")}
     vnodes = project.sql("select * from {schema}.told_vnodes")
@@ -87,7 +87,7 @@ def test_what_is_told_is_true_from_the_first_barrier_to_the_last(project: Projec
     first = re.search(r"^slow \[BARRIER 1 · (.*)\]$", begun.output, re.MULTILINE)
     assert first and re.search(r" rows/s, 99 barriers left \(about \d+ (s|min)\)$", first[1])
 
-    # Progress as a select.
+    # Here the progress comes from a select.
     seen = told(project)
     slow, some, wide = seen["slow"], seen["some"], seen["wide"]
     assert (slow["progress"], slow["backfill_finished"]) == (0.02, False)
@@ -103,7 +103,7 @@ def test_what_is_told_is_true_from_the_first_barrier_to_the_last(project: Projec
     assert 0.1 < some["rows_per_second"] < 5000
     assert 0 < some["progress"] < 0.5 and not some["backfill_finished"]
 
-    # Progress by vnode.
+    # Here the progress is listed by vnode.
     at_20 = [seen[f"slow {vnode}"] for vnode in range(4)]
     assert [row["progress"] for row in at_20] == [pytest.approx(0.02)] * 4
     assert sum(row["row_count"] for row in at_20) == 20
@@ -111,7 +111,7 @@ def test_what_is_told_is_true_from_the_first_barrier_to_the_last(project: Projec
     assert (seen["some 0"]["progress"], seen["some 0"]["backfill_finished"]) == (1.0, True)
     assert (seen["some 1"]["progress"], seen["some 1"]["current_pos"]) == (0.0, None)
 
-    # Progress as a table, with the lag from the upstream's log.
+    # The operation prints a table. Its lag comes from the upstream's log.
     project.sql("delete from {schema}.people where id = 5")
     project.operation("throttle_backfill", model="slow", rows=600, by="alice")
     # The operation must parse a model that uses the macro.

@@ -22,10 +22,10 @@ CASES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "of_another_tool": ({"elementary": {"x": 1}}, ("'elementary'", "meta")),
     "schema_change": (
         {"on_configuration_change": "apply"},
-        ("on_configuration_change has no effect on it", "on_query_change"),
+        ("on_configuration_change has no effect on", "on_query_change"),
     ),
     "strategy": ({"incremental_strategy": "merge"}, ("incremental_strategy has no effect",)),
-    "cluster_by": ({"cluster_by": "id"}, ("cluster_by has no effect on it", "clustered_by")),
+    "cluster_by": ({"cluster_by": "id"}, ("cluster_by has no effect on", "clustered_by")),
     "rate_negative": ({"backfill_rate_limit": -1}, ("backfill_rate_limit is -1", "0 or more")),
     "rate_text": ({"backfill_rate_limit": "100"}, ('backfill_rate_limit is "100"', "whole number")),
     "rate_fraction": ({"backfill_rate_limit": 1.5}, ("backfill_rate_limit is 1.5",)),
@@ -43,7 +43,7 @@ CASES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "vnodes_empty": ({"backfill_vnodes": []}, ("backfill_vnodes is []",)),
     "vnodes_no_shuffle": (
         {"backfill_vnodes": [0], "backfill_mode": "no_shuffle"},
-        ("backfill_vnodes needs a position per vnode", "no_shuffle"),
+        ("position per vnode, which backfill_vnodes needs", "no_shuffle"),
     ),
     "check_key_text": ({"check_key": "no"}, ('check_key is "no"', "true or false")),
     "query_change_unknown": (
@@ -59,7 +59,7 @@ CASES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "key_twice": ({"unique_key": ["id", "id"]}, ("unique_key is", "different columns")),
     "upstream_key_longer": (
         {"upstream_key": ["id", "name"]},
-        ("upstream_key has 2 columns and unique_key 1",),
+        ("upstream_key has 2 columns, but unique_key has 1",),
     ),
 }
 
@@ -100,7 +100,7 @@ def test_what_may_be_set_for_others_is_no_error(run: RunResult) -> None:
     """
     assert run[FOLDER].status == "success", run.message(FOLDER)
     [warning] = [line for line in run.messages if f"backfilled_mv {FOLDER}: " in line]
-    assert "incremental_strategy is set for it, but has no effect on it" in warning
+    assert "incremental_strategy is set for this model, but has no effect on a" in warning
 
 
 @pytest.mark.profiles("session-delta", "thrift-delta", reason="it is a setting of Delta")

@@ -125,7 +125,7 @@ AMBIGUOUS = {
     "setting_in_braces": (
         f"select id, '${{spark.app.name}}' as app from {EVENTS}",
         "${spark.app.name}",
-        "replaces by a setting",
+        "replaces with a setting",
     ),
     "schema_or_struct": (
         f"select id, refused_queries.odd.list as l from {source('odd')}",
@@ -136,8 +136,8 @@ AMBIGUOUS = {
         f"select id, refused_queries.odd as l from {source('odd')} where odd > 0",
         "`odd` cannot be resolved",
     ),
-    "star_in_expression": (f"select id, to_json(struct(*)) as j from {ODD}", "a star inside of"),
-    "alias_read": (f"select id, list + 1 as n, n * 2 as m from {ODD}", "reads its alias 'n'"),
+    "star_in_expression": (f"select id, to_json(struct(*)) as j from {ODD}", "a star inside an"),
+    "alias_read": (f"select id, list + 1 as n, n * 2 as m from {ODD}", "uses the alias 'n'"),
     "text_like_a_call": (f"select id, 'now()' as t from {EVENTS}", "now()", "concat"),
 }
 
@@ -153,9 +153,9 @@ UNKEPT = {
     "time": (f"select id, time'10:00:00' as noon from {EVENTS}", "'noon'", "no time"),
     "void": (f"select id, null as note from {EVENTS}", "'note' of the type void"),
     "nested_void": (f"select id, struct(null as a) as note from {EVENTS}", "struct<a:void>"),
-    "collation": (f"select id, name collate utf8_lcase as n from {EVENTS}", "no collation"),
+    "collation": (f"select id, name collate utf8_lcase as n from {EVENTS}", "store a collation"),
     "feed_name": (f"select id, 1 as _Change_type from {EVENTS}", "'_Change_type'", "data feed"),
-    "merge_name": (f"select id, 1 as _row_id_ from {EVENTS}", "'_row_id_'", "Delta keeps"),
+    "merge_name": (f"select id, 1 as _row_id_ from {EVENTS}", "'_row_id_'", "Delta reserves"),
     "our_name": (f"select id, 1 as __bf_key_1 from {EVENTS}", "'__bf_key_1'", "barriers"),
     "char_key": (f"select code, id from {EVENTS}", "'code' of unique_key has the type char(n)"),
 }

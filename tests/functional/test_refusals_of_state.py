@@ -50,7 +50,7 @@ def project(shared_project: MakeProject) -> Project:
 
 @pytest.fixture(scope="module")
 def twins(project: Project) -> Project:
-    """The project with `mv` and `twin`, after a change that both still have to read."""
+    """Return the project with `mv` and `twin`. Both still have to read a change."""
     project.run("--select", "mv", "twin")
     project.sql("insert into {schema}.people values (4, 40, 'd')")
     return project
@@ -105,7 +105,7 @@ CHANGED_MODELS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 @pytest.fixture(scope="module")
 def changed(twins: Project) -> dict[str, RunResult]:
-    """The output of the runs of these models, each with the name `mv`."""
+    """Run each of these models as the model `mv`. Return the results."""
     runs = {}
     with unwritten(twins, "mv"):
         for what, (sql, _) in CHANGED_MODELS.items():
@@ -134,7 +134,7 @@ def test_missing_state_is_refused(project: Project) -> None:
         refused = refuse(project)
 
     facts = ("its state is missing", "mv__progress does not exist")
-    assert_refused(refused, "mv", *facts, "Restore", "to build it again")
+    assert_refused(refused, "mv", *facts, "Restore", "to build the MV again")
 
 
 @not_on_hadoop
@@ -154,8 +154,8 @@ def test_state_of_another_format_is_refused(project: Project) -> None:
     project.sql(f"{alter}'2')")
 
     told = ("its state refused_state.mv__progress has the format 1", "reads 2")
-    hint = "Use the version of the package that made it"
-    assert_refused(refused, "mv", *told, hint, "to build it again")
+    hint = "Use the version of the package that created the state"
+    assert_refused(refused, "mv", *told, hint, "to build the MV again")
 
 
 @pytest.mark.every_profile
@@ -198,7 +198,7 @@ def test_state_of_another_mv_is_refused(project: Project) -> None:
     refused = refuse(project)
     project.put_back("mv__progress", version)
 
-    assert_refused(refused, "mv", "belongs to another MV", "Restore", "to build it again")
+    assert_refused(refused, "mv", "belongs to another MV", "Restore", "to build the MV again")
 
 
 @pytest.mark.usefixtures("twins")
@@ -236,7 +236,7 @@ def test_controls_of_others_are_refused_by_name(project: Project) -> None:
     controls = "{schema}.steered__controls"
     make = f"create table {controls} using {project.file_format} as select 1 as id"
     told = (
-        "refused_state.steered__controls exists, but is not a controls table of this package",
+        "refused_state.steered__controls has the name of its controls table, but was not created",
         "Rename it",
     )
     project.write({"steered": model(QUERY)})
@@ -411,7 +411,7 @@ def test_an_mv_that_was_replaced_is_refused(project: Project) -> None:
 
     # Only this profile shows the properties that the replaced table has kept.
     if project.lake.profile.name == "session-iceberg":
-        facts = ("was replaced or rolled back by something else", "drop it and")
+        facts = ("was replaced or rolled back by something else", "Undo that change, or drop")
     else:
         facts = ("not made by this materialization", "adopt_table")
     assert_refused(refuse(project, "retyped"), "retyped", *facts)

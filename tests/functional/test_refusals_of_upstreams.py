@@ -143,7 +143,7 @@ def test_a_key_that_cannot_be_followed_is_refused(
 def test_an_upstream_key_that_the_query_contradicts_is_refused(
     project: Project, run: RunResult
 ) -> None:
-    assert_refused(run, "key_misdeclared", "'id' carries 'name'", "takes it from 'id'")
+    assert_refused(run, "key_misdeclared", "'id' carries 'name'", "in the query it carries 'id'")
     assert_made_nothing(project, "key_misdeclared")
 
 

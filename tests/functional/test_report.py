@@ -1,4 +1,5 @@
-"""What `dbt-backfill report` reads from the state and the history. tests/unit tests the page."""
+"""The content that `dbt-backfill report` reads from the state and the history. tests/unit tests the
+page."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ def cli(project: Project, *command: str) -> Result:
 
 
 def told(project: Project, *command: str) -> list[dict[str, Any]]:
-    """The lines of `--json`: one for the project, and one for each MV."""
+    """Return the lines of `--json`: one for the project, and one for each MV."""
     return [json.loads(line) for line in cli(project, "--json", *command).output.splitlines()]
 
 

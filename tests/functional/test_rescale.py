@@ -69,7 +69,7 @@ def test_a_backfill_goes_on_with_more_vnodes_and_with_fewer(project: Project) ->
     project.sql("update {schema}.people set name = 'later' where id in (7, 77)")
     more = project.run("--select", "mv")
     assert (
-        "mv has 256 vnodes; vnode_count is 16, which applies only when the MV is rebuilt. To"
+        "mv has 256 vnodes; the vnode_count 16 applies only when the MV is rebuilt. To"
         in more.output
     )
     assert "mv [BARRIER 3 · 80.0 % · 80 of 100 rows · +40 backfilled · 1 changed" in more.output

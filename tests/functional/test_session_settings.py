@@ -38,7 +38,7 @@ TYPES = {
 
 
 def types_of(project: Project, table: str) -> dict[str, str]:
-    """The types of a table's columns."""
+    """Return the types of a table's columns."""
     rows = project.sql(f"describe query select * from {{schema}}.{table}")
     return {row["col_name"]: row["data_type"] for row in rows}
 

@@ -48,7 +48,7 @@ def test_ctrl_c_and_sigterm_end_a_run_of_many_barriers_which_the_next_one_goes_o
         [stopped] = re.findall(r"mv \[STOPPED .*", output)
         barriers = re.findall(r"mv \[BARRIER (\d+) ", output)
         assert f"{barriers[-1]} of 300 rows · at id={barriers[-1]} · after BARRIER" in stopped
-        assert stopped.endswith("]. Nothing is lost; run again to go on")
+        assert stopped.endswith("]. Nothing is lost; run again to continue")
         assert len(barriers) <= 2, "at most the barrier that was at its last statement"
         assert "java." not in output and "org.apache" not in output
 
@@ -60,7 +60,7 @@ def test_ctrl_c_and_sigterm_end_a_run_of_many_barriers_which_the_next_one_goes_o
 
 
 def up_to(text: str, lines: Iterable[str]) -> str:
-    """The lines up to and including the first line that contains this text."""
+    """Return the lines up to and including the first line that contains this text."""
     said = []
     for line in lines:
         said.append(line)
@@ -89,7 +89,7 @@ def test_a_landing_that_goes_on_for_ever_ends_at_sigterm(
         landing.kill()
 
     assert landing.returncode == 130, output
-    assert "Stopping after what is being landed" in output
+    assert "Stopping after the running landing" in output
     assert "java." not in output and "Traceback" not in output
     landed = f"select _op, id, label from {project.table(scene.changes)} where _op <> 'w'"
     assert project.rows(landed) == [("i", 101, "late"), ("i", 102, "late")]

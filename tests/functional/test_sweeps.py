@@ -28,7 +28,10 @@ def write(project: Project, **config: object) -> None:
 
 
 def make_people(project: Project, names: str) -> None:
-    """Ids from 1 to 20 in two shards. `names` is SQL over `id` and `shard`."""
+    """Create an upstream with the ids from 1 to 20 in two shards.
+
+    `names` is SQL over `id` and `shard`.
+    """
     project.sql("drop table if exists {schema}.people")
     project.create_table("people", "id int, shard string, name string, tags map<string, int>")
     project.sql(
@@ -38,7 +41,7 @@ def make_people(project: Project, names: str) -> None:
 
 
 def expected(project: Project, up_to: int = 1000) -> list[tuple[object, ...]]:
-    """The rows that the MV should have for the current upstream."""
+    """Return the rows that the MV should have for the current upstream."""
     return project.rows(
         "select id, shard, upper(name), char(64 + id), to_json(tags) from {schema}.people"
         f" where name <> 'hidden' and id <= {up_to}"
@@ -53,7 +56,7 @@ def shown(project: Project, where: str = "true") -> list[tuple[object, ...]]:
 
 @pytest.fixture
 def replaced(project: Project) -> Project:
-    """The MV has read its whole upstream. Then another table has replaced the upstream."""
+    """Run until the MV has read its whole upstream. Then replace the upstream by another table."""
     make_people(project, "concat('n', id)")
     write(project)
     project.run()

@@ -1,10 +1,10 @@
-"""What may happen to an upstream between two barriers, during a backfill and after it.
+"""Events of an upstream between two barriers, during a backfill and after it.
 
-A surprise is an event such as a restore or a dropped column. It happens alone, or amid other
-changes; if this makes a difference, it is tested in both ways. A life is a table to which several
-surprises happen one after the other. Its MV `mid_<life>` has forty rows to read and reads four more
-in every run. Some lives have a second MV, `end_<life>`, that has read all rows. All MVs share their
-dbt runs, and each test looks at one surprise.
+A `Surprise` is an event such as a restore or a dropped column. A surprise happens alone, or between
+other changes. It is tested in both ways if the results can differ. A `Life` is a table to which
+several surprises happen, one after the other. The MV `mid_<life>` reads the table's forty rows,
+four rows in every run. Some lives have a second MV, `end_<life>`, which has already read all rows.
+All MVs share their dbt runs, and each test looks at one surprise.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ COLUMNS = "id int, name string, spare_1 int, spare_2 int"
 QUERY = "select id, upper(name) as name from "
 
 
-# -- what happens to a table; `turn` is 1 if alone, 2 amid other changes ---------------------------
+# -- events of a table; `turn` is 1 if the event happens alone, 2 if amid other changes ------------
 
 
 def fill(project: Project, table: str, *, at_once: bool = False) -> None:
@@ -63,7 +63,7 @@ def change_after(project: Project, table: str, number: int) -> None:
 
 
 def change(project: Project, table: str, names: str) -> None:
-    """One commit with updates, deletes (null), and inserts (ids below 1 or from 100)."""
+    """Commit updates, deletes (null), and inserts (ids below 1 or from 100) at once."""
     project.sql(
         f"merge into {{schema}}.{table} as t"
         f" using (select * from values {names} as v(id, name)) as c on t.id = c.id"
@@ -168,9 +168,7 @@ def clean_up_untold(project: Project, table: str, turn: int) -> None:
 
 
 def clean_up_log(project: Project, table: str, turn: int) -> None:
-    """Delete old log files, as Delta does after a checkpoint when `delta.logRetentionDuration` is
-    over.
-    """
+    """Delete old log files, as Delta does after `delta.logRetentionDuration`."""
     current = int(project.current_version(table) or 0)
     for path in (project.lake.location(project.schema, table) / "_delta_log").iterdir():
         version = path.name.lstrip(".")[:20]
@@ -201,8 +199,9 @@ ONCE_WRITTEN = {"delta": OTHER_COLUMNS["delta"]}
 
 @dataclass(frozen=True)
 class Surprise:
-    """An action, and the reason why each MV must then be compared with its query. None if no
-    comparison is needed.
+    """An action on the table.
+
+    After it, some MVs must be compared with their query: the reason, or None.
     """
 
     act: Callable[[Project, str, int], None]
@@ -228,7 +227,7 @@ def amid(
 
 @dataclass(frozen=True)
 class Life:
-    """A table and its surprises. One surprise happens before each run, in this order."""
+    """A table and its surprises. Before each run one of them happens, in this order."""
 
     surprises: dict[str, Surprise]
     ends: bool = False
@@ -253,8 +252,9 @@ ANOTHER = {
     "iceberg": r"the snapshot \d+ of the upstream has expired, or the upstream was replaced",
 }
 
-# Some surprises happen only alone or only amid other changes, because the other way would test
-# nothing new. Both ways have the same reason, or neither needs a comparison.
+# Some surprises are only tested alone, or only amid other changes, because the other test would
+# show nothing new. If a surprise is tested in both ways, both have the same reason for a
+# comparison, or none.
 LIVES = {
     "mapped": Life(
         {
@@ -322,13 +322,14 @@ LIVES = {
 LIFE_OF = {surprise: life for life, each in LIVES.items() for surprise in each.surprises}
 
 
-# The formats and the clients of Spark report these surprises in different ways.
+# These surprises are reported differently by the two formats, or by the clients of Spark.
 EVERY_PROFILE = ("replaced", "restored", "readded", "cleaned")
 
 
 def written_table(life: str) -> str:
-    """The table that is written. If dbt rebuilds the upstream, this is the table that the upstream
-    reads.
+    """Return the table that is written.
+
+    If dbt rebuilds the upstream, this is the table that the upstream reads.
     """
     return f"{life}_rows" if life == "rebuilt" else life
 
@@ -345,7 +346,7 @@ class Seen:
 
 
 Story = dict[str, dict[str, Seen]]
-"""What was seen, by surprise and then by phase."""
+"""The observations, by surprise and then by phase."""
 
 
 @pytest.fixture(scope="module")
@@ -355,7 +356,7 @@ def project(shared_project: MakeProject) -> Project:
 
 @pytest.fixture(scope="module")
 def lives(request: pytest.FixtureRequest, project: Project) -> list[str]:
-    """The lives that the selected tests look at."""
+    """Return the names of the `Life` objects that the selected tests need."""
     parameters = [getattr(item, "callspec", None) for item in request.session.items]
     selected = {each.params.get("surprise") for each in parameters if each is not None}
     return [
@@ -411,7 +412,7 @@ def story(project: Project, lives: list[str]) -> Story:
 
 
 def look(project: Project, lives: list[str], result: RunResult) -> dict[str, dict[str, Seen]]:
-    """In one statement, compare all MVs with their queries at the recorded version and position."""
+    """Compare all MVs in one statement with their queries at the recorded state."""
     every = [(phase, life) for life in lives for phase in LIVES[life].phases]
     progress = " union all ".join(
         f"select '{phase}_{life}' as mv, max(upstream_version) as version, max(id) as position,"
@@ -568,7 +569,7 @@ def test_a_table_that_was_replaced_without_its_feed_is_refused_until_it_has_one(
 
 
 def promised(project: Project, mv: str, table: str) -> list[tuple[Any, ...]]:
-    """The rows of the query at the MV's version and up to the MV's position."""
+    """Return the rows of the query at the MV's version and up to the MV's position."""
     state = f"max(upstream_version) as version, max(id) as position from {{schema}}.{mv}__progress"
     [(version, position)] = project.rows(f"select {state}")
     at = f"{{schema}}.{table} version as of {version}"
@@ -577,8 +578,9 @@ def promised(project: Project, mv: str, table: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.every_profile
 def test_a_plan_whose_version_is_gone_is_given_up(project: Project) -> None:
-    """The run died before it merged anything. The other MV is in the mode `snapshot`, and its
-    version is gone too.
+    """The run of one MV died before it merged anything.
+
+    The other MV is in the mode `snapshot`, and its version is gone too.
     """
     project.create_table("fleeting", COLUMNS)
     fill(project, "fleeting")
@@ -632,7 +634,7 @@ def test_compaction_between_the_statements_of_a_barrier_changes_nothing(project:
         if step:
             steps.append(step[1])
             for table in ("shrunk", "shrinking", "shrinking__progress", "shrinking__barriers"):
-                # Delta does nothing if a table was not written since the last compaction.
+                # Delta compacts nothing if the table was not written since the last compaction.
                 if delta and project.current_version(table) == compacted.get(table):
                     continue
                 project.compact(table)
@@ -706,7 +708,7 @@ def test_a_query_that_a_column_more_or_less_would_change_is_refused(
             project.sql("alter table {schema}.sales drop column gross")
 
     project.write({"mv": model(query, backfill_rate_limit=3, barriers_per_run=2)})
-    refused = "its query reads its alias 'gross' in the same SELECT"
+    refused = "its query uses the alias 'gross' in the SELECT"
     assert refused in project.fail(intercept=drop_between).error
     assert refused in project.fail().error
     project.sql("alter table {schema}.sales add columns (gross int)")

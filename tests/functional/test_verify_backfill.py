@@ -37,7 +37,7 @@ EXTRA = "insert into {schema}.mv values (99, 'x', 'N99', map('a', 1), array('x')
 
 @pytest.fixture(scope="module")
 def project(shared_project: MakeProject) -> Project:
-    """An MV with two key columns, a map and an array. It has read its whole upstream."""
+    """Create an MV with two key columns, a map and an array. It has read its whole upstream."""
     project = shared_project("verify_backfill")
     project.create_table(
         "people", "id int, shard string, name string, scores map<string, int>, tags array<string>"
@@ -60,7 +60,7 @@ def project(shared_project: MakeProject) -> Project:
 
 @pytest.fixture
 def restored(project: Project) -> Iterator[Project]:
-    """The MV, which is restored after the test."""
+    """Yield the MV. Restore it after the test."""
     version = project.current_version("mv")
     yield project
     project.put_back("mv", version)
@@ -76,7 +76,7 @@ def refused(project: Project, **arguments: Any) -> str:
 
 
 def lines(result: RunResult | None, mv: str = "mv") -> list[str]:
-    """The lines that the operation printed about the MV."""
+    """Return the lines that the operation printed about the MV."""
     assert result is not None
     shown = [message for message in result.messages if re.match(rf"{mv}: |  \S|    ", message)]
     assert all(len(line) <= 80 for line in shown if not line.startswith(f"{mv}: ")), shown
@@ -106,7 +106,7 @@ def test_each_kind_of_difference_is_named_with_both_values(restored: Project) ->
     message = assert_writes_nothing(restored, lambda: refused(restored, model="mv"))
 
     assert message == (
-        f"backfilled_mv mv: 5 keys of {restored.schema}.mv differ from what its definition gives"
+        f"backfilled_mv mv: 5 keys of {restored.schema}.mv differ from the result of its query"
         " (2 changed, 1 duplicated, 1 missing, 1 unexpected). Find out what wrote to the table, and"
         " merge the difference with the argument repair: true."
     )
@@ -147,7 +147,7 @@ PROMISED = """
 
 
 def assert_is_promised(project: Project) -> None:
-    """The MV of the fixture has the rows that its definition gives, and no other rows."""
+    """Assert that the MV of the fixture has exactly the rows of its definition."""
     found = project.rows("select id, shard, name, to_json(scores) as scores, tags from {schema}.mv")
     assert found == project.rows(PROMISED)
 
@@ -254,20 +254,20 @@ def test_a_key_range_is_compared_and_repaired_alone_by_one_commit(restored: Proj
     ]  # fmt: skip
 
 
-# Refusals that need Spark, the graph or the command line. The unit tests have the other refusals.
+# These refusals need Spark, the graph or the command line. The unit tests have the other refusals.
 REFUSED = {
     "unknown model": ({"model": "absent"}, "absent: there is no model of this name."),
     "argument": ({"model": "mv", "from": 3}, "mv: verify_backfill has no argument 'from'."),
     "key type": (
         {"model": "mv", "key_from": ["a"]},
-        'mv: key_from has "a" for the column id, whose type is int. Give a value of this type.',
+        'mv: the argument key_from has "a", but the column id has the type int. Give a value',
     ),
     "unquoted text": (
         {"model": "mv", "key_to": [1, 7]},
-        "mv: key_to has 7 for the column shard, whose type is string. Give a value of this type,"
-        " in quotes.",
+        "mv: the argument key_to has 7, but the column shard has the type string. Give a value of"
+        " this type, in quotes.",
     ),
-    "empty range": ({"model": "mv", "key_from": 7, "key_to": [6, "z"]}, "mv: key_from is above"),
+    "empty range": ({"model": "mv", "key_from": 7, "key_to": [6, "z"]}, "the argument key_from"),
 }
 
 
@@ -292,7 +292,7 @@ KEY_OF_OTHER_TYPES = ["day", "at", "code", "amount"]
 
 @pytest.fixture(scope="module")
 def numbers(shared_project: MakeProject) -> Project:
-    """The first run has read 4 rows for one MV. Tests run the other models themselves."""
+    """Create one MV whose first run has read 4 rows. Tests run the other models themselves."""
     project = shared_project("verify_numbers")
     project.create_table("numbers", "id int, name string")
     long = "concat(repeat('a', 100), id, repeat('b', 99))"
@@ -322,7 +322,7 @@ def numbers(shared_project: MakeProject) -> Project:
 
 @pytest.fixture(scope="module")
 def others(numbers: Project) -> Project:
-    """MVs with two vnodes, without rows, and with another upstream, after their first runs."""
+    """Create and run three MVs: one has two vnodes, one has no rows, one has another upstream."""
     numbers.run("--select", "some", "unread", "typed")
     return numbers
 
@@ -365,7 +365,7 @@ def test_a_partly_backfilled_mv_is_compared_up_to_its_position_and_may_be_repair
 
 @pytest.fixture(scope="module")
 def begun(numbers: Project) -> Project:
-    """The second barrier of `mv` has begun but is not committed."""
+    """Begin the second barrier of `mv`, but do not commit it."""
     numbers.sql("update {schema}.numbers set name = 'later' where id = 2")
     numbers.fail("--select", "mv", intercept=crash_before(".mv: commit"))
     return numbers
@@ -425,7 +425,7 @@ def test_a_version_that_is_gone_is_not_compared(numbers: Project) -> None:
     message = refused(numbers, model="mv")
 
     assert (
-        f"of its upstream {numbers.schema}.numbers, which it shows, can no longer be read"
+        f"of its upstream {numbers.schema}.numbers, but this version can no longer be read"
         in message
     )
     assert message.endswith(" moves the MV to a later version, and then verify the MV.")

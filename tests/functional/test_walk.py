@@ -1,4 +1,4 @@
-"""How much a reader of one ordinary barrier has to read, counted on a real run.
+"""The amount of code that a reader of one ordinary barrier has to read, counted on a real run.
 
 The reader goes depth first and opens each macro once, at its first call. `make test` prints the
 figures.
@@ -42,7 +42,10 @@ MOST = {
     "delta": Walk(macros=200, files=29, changes=176, sql=24_700, statements=8),
     "iceberg": Walk(macros=206, files=31, changes=182, sql=30_100, statements=7),
 }
-"""The present figures, plus a small margin for what depends on the clock. Only lower them."""
+"""The present figures, with a small margin because some of them depend on the clock.
+
+Only lower them.
+"""
 
 
 @dataclass

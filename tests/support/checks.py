@@ -16,7 +16,7 @@ _JAVA = re.compile(
 
 
 def model(query: str, **config: Any) -> str:
-    """A `backfilled_mv` model with a few vnodes.
+    """Return a `backfilled_mv` model with a few vnodes.
 
     `None` as a value removes the option. The default of `unique_key` is `id`.
     """
@@ -34,12 +34,12 @@ def tables_of(mv: str) -> tuple[str, str, str]:
 
 
 def versions(project: Project, *tables: str) -> dict[str, str | None]:
-    """The current version of each table, which must have the profile's format."""
+    """Return the current version of each table, which must have the profile's format."""
     return {table: project.current_version(table) for table in tables}
 
 
 def state_versions(project: Project, mv: str = "mv") -> dict[str, str | None]:
-    """The current versions of the three tables of an MV."""
+    """Return the current versions of the three tables of an MV."""
     return versions(project, *tables_of(mv))
 
 
@@ -72,13 +72,13 @@ def assert_no_java(text: str) -> None:
 
 
 def all_tables(project: Project) -> set[str]:
-    """The tables of the project's schema, without the session's temporary views."""
+    """Return the tables of the project's schema, without the session's temporary views."""
     shown = project.sql("show tables in {schema}")
     return {row["tableName"] for row in shown if not row["isTemporary"]}
 
 
 def existing_tables(project: Project, *tables: str) -> list[str]:
-    """The names among `tables` that exist as tables or views in the project's schema."""
+    """Return the names among `tables` that exist as tables or views in the project's schema."""
     existing = all_tables(project)
     return [table for table in tables if table in existing]
 
@@ -96,7 +96,7 @@ def assert_writes_nothing(project: Project, act: Callable[[], Any], mv: str = "m
 
 
 def data_tests(project: Project, *mvs: str) -> dict[str, Any]:
-    """A properties file that puts the package's generic tests on these MVs."""
+    """Return a properties file that puts the package's generic tests on these MVs."""
     # With the plugin, the macros need no prefix.
     prefix = "dbt_backfill." if project.adapter == "spark" else ""
     tests = [f"{prefix}backfill_complete", f"{prefix}backfill_consistent"]
@@ -104,7 +104,7 @@ def data_tests(project: Project, *mvs: str) -> dict[str, Any]:
 
 
 def statuses(project: Project) -> dict[str, str]:
-    """The results of the two tests that `data_tests` puts on the model `mv`."""
+    """Return the results of the two tests that `data_tests` puts on the model `mv`."""
     result = project.dbt("test", "--select", "mv", expect=False)
     return {
         "complete" if "complete" in node.name else "consistent": node.status
@@ -116,7 +116,7 @@ WRITES = ("inserted", "updated", "deleted")
 
 
 def rows_written(project: Project, table: str = "mv") -> dict[str, int]:
-    """The rows that the last MERGE inserted, updated and deleted."""
+    """Return the rows that the last MERGE inserted, updated and deleted."""
     if project.file_format == "delta":
         metrics = project.sql(f"describe history {{schema}}.{table} limit 1")[0]["operationMetrics"]
         return {w: int(metrics[f"numTargetRows{w.title()}"]) for w in WRITES}

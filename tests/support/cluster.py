@@ -48,13 +48,13 @@ class Cluster:
 
     @property
     def settings(self) -> dict[str, str]:
-        """The settings with which a driver on this machine uses the executors."""
+        """Return the settings with which a driver on this machine uses the executors."""
         return {
             "spark.master": self.url,
             "spark.executor.memory": self.memory,
             "spark.executor.cores": "1",
             "spark.executor.extraJavaOptions": QUICK_COMPILER,
-            # The executors connect to the driver by this name.
+            # The executors use this name to connect to the driver.
             "spark.driver.host": HOST,
             "spark.driver.bindAddress": "127.0.0.1",
             # By default the driver retries a dead executor for a quarter of a minute.
@@ -79,7 +79,10 @@ class Cluster:
         self.stop()
 
     def add_worker(self) -> None:
-        """The worker registers itself; executors start when an application needs them."""
+        """Start a worker, which registers itself.
+
+        Executors start when an application needs them.
+        """
         self._started += 1
         name = f"worker_{self._started}"
         size = ["--cores", "1", "--memory", self.memory, "--work-dir", str(self.directory / name)]

@@ -40,7 +40,7 @@ FAULTS = "tests/exactness/test_fault_matrix.py::test_every_version_is_exact_afte
 IN_TURN = f"{FAULTS.removesuffix('a_fault')}runs_that_die_one_after_the_other"
 """The test that kills these statements in the core."""
 KILLED_ON = "session-iceberg"
-"""The profile on which each writing statement is killed, because a barrier takes half the time."""
+"""The profile on which each writing statement is killed: there a barrier takes half the time."""
 KILLED_ON_DELTA = "both one by one"
 """The scenario of an ordinary barrier, whose statements the core also kills on Delta."""
 SECONDS_PER_KILL = 12.0
@@ -50,7 +50,7 @@ macro stays in UNCOVERED."""
 
 UNIT = "tests/unit/"
 SENDS = re.compile(r"dbt_backfill\.(run_table|run_json|run_merge)\(|\bcall statement\b")
-"""The calls by which a macro sends a statement to Spark."""
+"""The calls with which a macro sends a statement to Spark."""
 
 _DEFINITION = re.compile(r"{%-?\s*(macro|test|materialization)\s+(\w+)(?:,\s*adapter='(\w+)')?")
 _DEFINED = {
@@ -85,12 +85,12 @@ class Records:
 
     @property
     def writes(self) -> set[str]:
-        """The statements of barriers that write."""
+        """Return the statements of barriers that write."""
         sent = (names for scenarios in self.kills.values() for names in scenarios.values())
         return {name for names in sent for name in names}
 
     def required(self, test: Recorded) -> frozenset[str]:
-        """The elements of the test that at least one test of the core must contain."""
+        """Return the elements of the test that at least one test of the core must contain."""
         return frozenset(
             element
             for element in test.elements - self.unit_tested
@@ -99,7 +99,8 @@ class Records:
 
     @property
     def unit_tested(self) -> set[str]:
-        """Macros that need no test on Spark: they send nothing, and a unit test executes them."""
+        """Return macros that need no test on Spark: a unit test executes them and they send
+        nothing."""
         return self.rendered - sending_macros()
 
     def add(self, record: Mapping[str, Any]) -> None:
@@ -137,18 +138,18 @@ class Records:
 
 
 def core_tests() -> dict[str, list[str]]:
-    """The recorded core set: the tests of each profile."""
+    """Return the recorded core set: the tests of each profile."""
     return _recorded(CORE)
 
 
 def kills_of(profile: str) -> dict[str, list[str]]:
-    """The writing statements that the core kills on a profile, by scenario."""
+    """Return the writing statements that the core kills on a profile, by scenario."""
     kills: dict[str, list[str]] = _recorded(KILLS).get(profile, {})
     return kills
 
 
 def recorded_seconds() -> dict[str, dict[str, float]]:
-    """The seconds of each test on each profile."""
+    """Return the seconds of each test on each profile."""
     return _recorded(SECONDS)
 
 
@@ -158,7 +159,7 @@ def _recorded(file: Path) -> dict[str, Any]:
 
 
 def elements_of(part: Mapping[str, Any], profile: str) -> set[str]:
-    """The macros that a test executes, and its statements on the profile's table format."""
+    """Return the macros that a test executes, and its statements on the profile's table format."""
     file_format = profile.partition("-")[2]
     steps = {f"{step} on {file_format}" for step in part["steps"] if step != OF_DBT}
     return {*part["macros"], *steps}
@@ -172,8 +173,10 @@ def read(files: Iterable[Path]) -> Records:
 
 
 def choose(records: Records, killing: Collection[str] = ()) -> dict[str, list[str]]:
-    """The core set by profile: the fixed tests, then the best cover per second; then
-    tests that are no longer needed are removed.
+    """Return the core set by profile.
+
+    It starts with the fixed tests. Then it adds, one by one, the test with the most new macros and
+    statements per second. At the end it removes tests that are no longer needed.
 
     :param killing: the tests that kill statements, as `profile name`; they are fixed, too
     """
@@ -220,7 +223,10 @@ def choose(records: Records, killing: Collection[str] = ()) -> dict[str, list[st
 
 
 def choose_kills(statements: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """Assign each statement to one scenario that kills it, in as few scenarios as possible."""
+    """Assign each statement to one scenario that kills the statement.
+
+    Use as few scenarios as possible.
+    """
     kills: dict[str, list[str]] = {}
     left = {statement for sent in statements.values() for statement in sent}
     while left:
@@ -231,7 +237,7 @@ def choose_kills(statements: Mapping[str, Sequence[str]]) -> dict[str, list[str]
 
 
 def defined_macros(directory: Path = MACROS) -> dict[str, str]:
-    """Every macro as dbt names it, with the file that defines it."""
+    """Return every macro as dbt names it, with the file that defines it."""
     found = {}
     for path in sorted(directory.rglob("*.sql")):
         for kind, name, adapter in _DEFINITION.findall(path.read_text()):
@@ -243,7 +249,7 @@ def defined_macros(directory: Path = MACROS) -> dict[str, str]:
 
 @functools.cache
 def sending_macros() -> frozenset[str]:
-    """The macros whose text sends a statement."""
+    """Return the macros whose text sends a statement."""
     found = set()
     for path in MACROS.rglob("*.sql"):
         text = path.read_text()
@@ -261,7 +267,7 @@ def known_uncovered() -> set[str]:
 
 
 def missing_macros(records: Records) -> list[str]:
-    """The macros that no recorded test executes as required, as `file: macro`."""
+    """Return the macros that no recorded test executes as required, as `file: macro`."""
     executed = records.executed | records.unit_tested
     return sorted(
         f"{file}: {name}" for name, file in defined_macros().items() if name not in executed

@@ -97,10 +97,10 @@ class Debezium:
     _process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Begin, or continue, unless it is running."""
+        """Start the connector, or continue it, unless it is running."""
         if self._process:
             return
-        # If it was killed within an event, it writes that event again.
+        # If Debezium was killed while it wrote an event, it writes that event again.
         self._landed.write_text(self._whole_lines())
         properties = {
             "name": "engine",
@@ -147,23 +147,23 @@ class Debezium:
         return self.directory / "landed.jsonl"
 
     def bytes_told(self) -> int:
-        """The size of all events so far."""
+        """Return the size of all events so far."""
         return self._landed.stat().st_size
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """The rows of a table: the envelopes, including those of the heartbeats."""
+        """Yield the rows of a change table: all envelopes, including the heartbeats."""
         for line in self._whole_lines().splitlines():
             yield json.loads(line)
 
     def _whole_lines(self) -> str:
-        """All complete lines. A killed process may have left an incomplete last line."""
+        """Return all complete lines. A killed process may have left an incomplete last line."""
         if not self._landed.exists():
             return ""
         lines, end, _ = self._landed.read_text().rpartition("\n")
         return lines + end
 
     def commits(self) -> list[int]:
-        """The position of the commit of each event."""
+        """Return the position of the commit of each event."""
         told = [e["source"]["sequence"] for e in self.events() if "op" in e and e["op"] != "r"]
         return sorted({int(commit) for commit, _ in map(json.loads, told) if commit})
 
@@ -182,7 +182,7 @@ UNTOLD = "the event does not tell it"
 def replay(
     rows: Iterable[Sequence[Any]], events: Iterable[Sequence[Any]], columns: Sequence[str]
 ) -> list[list[Any]]:
-    """The rows after applying events of the form (op, its unchanged columns, row).
+    """Return the rows after applying events of the form (op, its unchanged columns, row).
 
     The key is the first column of a row.
     """

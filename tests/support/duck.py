@@ -36,7 +36,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 _MACROS = [
     # A text in DuckDB is UTF-8.
     "is_valid_utf8(value) as case when value is not null then true end",
-    # The order of the first occurrences stays; DuckDB's list_distinct returns any order.
+    # Keep the order of the first occurrences; DuckDB's list_distinct returns any order.
     "spark_array_distinct(list) as "
     "list_filter(list, lambda value, i: list_position(list, value) = i)",
     # The correlation with a constant is null, not NaN, which would be greater than any number.
@@ -238,7 +238,7 @@ class _Dialect(Spark):
 
 
 def _split(script: str) -> Iterator[list[Token]]:
-    """The tokens of each statement, without `begin`, `end` and the handlers."""
+    """Yield the tokens of each statement, without `begin`, `end` and the handlers."""
     statement: list[Token] = []
     depth = 0  # of the `begin` in a handler
     for token in _Dialect().tokenize(script):
@@ -267,7 +267,7 @@ def _call(name: str, *arguments: exp.Expr) -> exp.Expr:
 
 
 def _variable(column: exp.Column) -> exp.Expr:
-    """`name`, or `name.field`."""
+    """Return a variable's text: `name` or `name.field`."""
     name = column.table or column.name
     value = _call("getvariable", exp.Literal.string(name))
     return exp.Dot(this=value, expression=column.this.copy()) if column.table else value
@@ -285,7 +285,7 @@ def _hash(node: exp.Expr) -> exp.Expr:
 
 
 def _collect_list(node: exp.Expr) -> exp.Expr:
-    """Spark's list is empty if there are no rows."""
+    """Translate `collect_list`: Spark's list is empty if there are no rows."""
     return exp.Coalesce(this=node.copy(), expressions=[exp.Array(expressions=[])])
 
 
@@ -324,7 +324,7 @@ def _name_fields(value: exp.Expr, type_: exp.Expr) -> None:
 
 
 def _table(node: exp.Expr) -> exp.Expr:
-    """`range(...)` has a column `id`, and its fourth argument has no meaning here."""
+    """Translate `range(...)`: its column is `id`, and its fourth argument has no effect here."""
     if isinstance(node.this, exp.Anonymous) and node.this.name.lower() == "range":
         node.this.set("expressions", node.this.expressions[:3])
         return exp.alias_(node, node.alias or "range", table=["id"])
@@ -363,7 +363,7 @@ _TYPED: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
 
 
 def _text(value: Any) -> str:
-    """The text that DuckDB can cast to a value that JSON cannot represent."""
+    """Return the text that DuckDB can cast to a value that JSON cannot represent."""
     if isinstance(value, bytes):
         return "".join(f"\\x{byte:02x}" for byte in value)
     return str(value)

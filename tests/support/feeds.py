@@ -89,7 +89,8 @@ class Feeds:
         return told
 
     def differing(self, feed: dict[str, Any], truths: list[dict[str, Any]]) -> list[Any]:
-        """The positions at which the rows that the events lead to differ from the true rows."""
+        """Return the positions at which the rows computed from the events differ from the true
+        rows."""
         found = self.project.sql(
             f"select __bf_position, __bf_op, __bf_unchanged, {COMPARED}"
             f" from ({self.rows_sql(feed, *UPSTREAM)}) order by __bf_position, __bf_sequence"

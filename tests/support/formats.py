@@ -34,7 +34,7 @@ class TableFormat(ABC):
         properties: Mapping[str, str] = {},
         layout: str = "plain",
     ) -> str:
-        """A statement that creates a table whose changes can be read.
+        """Return a statement that creates a table whose changes can be read.
 
         :param table: qualified name
         :param columns: as in SQL: `id int, at timestamp`
@@ -46,33 +46,33 @@ class TableFormat(ABC):
 
     @abstractmethod
     def current_version(self, table: str) -> str:
-        """A query for the current version: the first value of the first row, if there is a row."""
+        """Return a query whose first value is the current version; no row means no version."""
 
     @abstractmethod
     def merge_on_read(self, wanted: bool) -> dict[str, str]:
-        """The properties by which changes mark rows as deleted (`wanted`) or rewrite files."""
+        """Return properties: changes mark rows as deleted if `wanted`, else they rewrite files."""
 
     @abstractmethod
     def compact(self, catalog: str, table: str) -> str:
-        """A statement that rewrites files and changes no row."""
+        """Return a statement that rewrites files and changes no row."""
 
     @abstractmethod
     def replace_rows(self, table: str, key: str) -> str:
-        """The first words of a statement that replaces all rows and whose changes can be read.
+        """Return the first words of a statement that replaces all rows. Its changes can be read.
 
         :param key: a column without nulls
         """
 
     @abstractmethod
     def clean_up(self, catalog: str, table: str) -> list[str]:
-        """Statements that delete all files that only old versions need."""
+        """Return statements that delete all files that only old versions need."""
 
     @abstractmethod
     def restore(self, catalog: str, table: str, version: str) -> str:
-        """A statement that restores a version of a table."""
+        """Return a statement that restores a version of a table."""
 
     def put_back(self, catalog: str, table: str, version: str) -> str:
-        """A statement that gives a table the rows of a version, by a restore or in another way."""
+        """Return a statement that gives a table the rows of a version, for example by a restore."""
         return self.restore(catalog, table, version)
 
 
@@ -126,7 +126,7 @@ class Iceberg(TableFormat):
 
     @property
     def with_changelog(self) -> dict[str, str]:
-        """The properties of a table whose changes come from its changelog, not from row lineage."""
+        """Return properties of a table whose changes come from a changelog, not row lineage."""
         return {"format-version": "2", **self.merge_on_read(False)}
 
     def current_version(self, table: str) -> str:
@@ -169,9 +169,9 @@ SERIALIZABLE = {
 
 
 def metadata_of(lake: Path, table: str) -> dict[str, Any] | None:
-    """The metadata of an Iceberg table in a Hadoop catalog, from its file; None for other tables.
+    """Return the metadata of an Iceberg table in a Hadoop catalog; None for other tables.
 
-    Spark takes a tenth of a second to return one of its parts.
+    The metadata is read from its file. Spark would take a tenth of a second for each part of it.
     """
     *_, schema, name = table.replace("`", "").split(".")
     folder = lake / "iceberg" / schema / name / "metadata"

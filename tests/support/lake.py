@@ -25,8 +25,8 @@ QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
 """The options of a JVM that ends within an hour: they turn off Java's second compiler.
 
 With this compiler the first seven barriers need 205 seconds of CPU on Iceberg and 300 on Delta,
-instead of 118 and 188. Later it saves a quarter of the time: when the JVM has run for five minutes,
-a test of three runs takes 22 seconds, and 29 seconds without the compiler.
+instead of 118 and 188. Later the compiler saves a quarter of the time: when the JVM has run for
+five minutes, a test of three runs takes 22 seconds, and 29 seconds without the compiler.
 """
 
 # The tests send a thousand different statements over a few rows each. Without these settings Spark
@@ -40,7 +40,7 @@ SMALL = {
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
     # Delta caches the metadata of 10,000 tables for an hour, which fills the heap.
     "spark.databricks.delta.delta.log.cacheSize": "20",
-    # Nobody looks at this Spark's UI, which keeps the plans of 1,000 statements.
+    # The UI is not needed here, and would keep the plans of 1,000 statements.
     "spark.ui.retainedJobs": "10",
     "spark.ui.retainedStages": "10",
     "spark.ui.retainedTasks": "100",
@@ -63,33 +63,33 @@ class Lake(ABC):
     @property
     @abstractmethod
     def catalogs(self) -> dict[str, str]:
-        """The catalog that holds the tables of each format."""
+        """Return the catalog that holds the tables of each format."""
 
     @abstractmethod
     def output(self, settings: Mapping[str, str]) -> dict[str, Any]:
-        """The connection of a dbt profile with these settings, without `type` and `schema`."""
+        """Return a connection of a dbt profile with these settings, but no `type` and `schema`."""
 
     @abstractmethod
     def sql(self, statement: str) -> list[Row]: ...
 
     @abstractmethod
     def columns(self, table: str) -> tuple[str, ...]:
-        """The names of a table's columns, in order."""
+        """Return the names of a table's columns, in order."""
 
     @abstractmethod
     def close(self) -> None: ...
 
     def location(self, schema: str, table: str) -> Path:
-        """The directory of a managed Delta table."""
+        """Return the directory of a managed Delta table."""
         return self.directory / "warehouse" / f"{schema}.db" / table
 
 
 class SessionLake(Lake):
     """A lake in this process.
 
-    Embedded Derby admits one process at a time, so everything in a pytest process that needs this
-    lake, dbt included, goes through this session. dbt-spark's `session` method does so by itself:
-    it asks for the running session before every statement.
+    Embedded Derby admits one process at a time, so dbt and everything else in a pytest process use
+    this session for the lake. dbt-spark's `session` method uses the running session without further
+    settings.
     """
 
     @property
@@ -98,7 +98,7 @@ class SessionLake(Lake):
 
     @property
     def parameters(self) -> dict[str, str]:
-        """The Spark settings of the lake, in the form of a dbt profile."""
+        """Return the Spark settings of the lake, in the form of a dbt profile."""
         return {
             "spark.master": "local[2]",
             "spark.jars.packages": f"{DELTA},{ICEBERG},{POSTGRESQL}",
@@ -128,7 +128,8 @@ class SessionLake(Lake):
         builder = SparkSession.builder.enableHiveSupport()
         for key, value in self.parameters.items():
             builder = builder.config(key, value)
-        # dbt-spark forces this setting on every connection. The tests' queries must have it too.
+        # dbt-spark forces this setting on every connection. The tests' queries need the same
+        # setting.
         return builder.config("spark.sql.ansi.enabled", "false").getOrCreate()
 
     def sql(self, statement: str) -> list[Row]:

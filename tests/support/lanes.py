@@ -3,9 +3,9 @@
     python -m support.lanes core                  what `make test` runs
     python -m support.lanes all [--shard 1/4]     what `make test-all` runs
 
-Each profile has its own pytest process; the profile whose tests take longest has two. The Spark
-session or the Thrift server lives as long as the process. Spark plans the small statements of the
-tests on one core, so two lanes keep two cores busy. The output of a lane is printed at its end.
+Each profile has its own pytest process. The profile with the slowest tests has two processes. The
+Spark session or the Thrift server lives as long as the process. Spark plans the small statements of
+the tests on one core, so two lanes keep two cores busy. The output of a lane is printed at its end.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def lanes_of(which: str, shard: str | None) -> list[Lane]:
             of_part = () if part is None else ("--shard", part)
             record = directory / f"{name.replace(' ', '-').replace('/', 'of')}.json"
             lanes.append(Lane(name, (*SUITES, "--profile", profile, *chosen, *of_part), record))
-    if lanes[1].name.startswith(LONGEST):  # its parts do not run in parallel
+    if lanes[1].name.startswith(LONGEST):  # the parts of a profile do not run in parallel
         lanes[1:3] = reversed(lanes[1:3])
     if shard is None or shard.startswith("1/"):
         lanes.append(Lane("unit", ("tests/unit",), directory / "unit.json"))
@@ -83,7 +83,10 @@ def run(lane: Lane) -> int:
 
 
 def count(lanes: Sequence[Lane], exit_codes: Sequence[int]) -> Counter[str]:
-    """The number of tests by outcome; a lane that failed without a failed test is an error."""
+    """Return the number of tests by outcome.
+
+    A lane that failed without a failed test counts as an error.
+    """
     counts: Counter[str] = Counter()
     for lane, exit_code in zip(lanes, exit_codes, strict=True):
         tests = json.loads(lane.record.read_text())["tests"] if lane.record.exists() else {}
@@ -94,7 +97,7 @@ def count(lanes: Sequence[Lane], exit_codes: Sequence[int]) -> Counter[str]:
 
 
 def walks(lanes: Sequence[Lane]) -> list[str]:
-    """The macros and files that a reader of one barrier opens, as `test_walk.py` counts."""
+    """Return the macros and files that a reader of one barrier opens, as `test_walk.py` counts."""
     lines = []
     for lane in lanes:
         tests = json.loads(lane.record.read_text())["tests"] if lane.record.exists() else {}
@@ -105,7 +108,7 @@ def walks(lanes: Sequence[Lane]) -> list[str]:
 
 
 def summary(counts: Counter[str], seconds: float) -> str:
-    """The text of pytest's last line."""
+    """Return the text of pytest's last line."""
     names = {"failed": "failed", "passed": "passed", "skipped": "skipped", "error": "error"}
     said = [f"{counts[name]} {text}" for name, text in names.items() if counts[name]]
     whole = f" {', '.join(said) or 'no tests ran'} in {seconds:.2f}s "

@@ -115,7 +115,7 @@ class Macros:
             return returned.value
 
     def _module(self, name: str) -> Any:
-        """The compiled file of a macro, with the current `context`."""
+        """Return the compiled file of a macro, with the current `context`."""
         context = {**self.context, "config": self.config}
         if self._made_for != context:
             self._made_for, self._modules = context, {}
@@ -215,7 +215,7 @@ class Macros:
 
 @functools.cache
 def _templates(directory: Path) -> dict[str, jinja2.Template]:
-    """The compiled file of each macro. Compiling takes seconds."""
+    """Return the compiled file of each macro. Compiling takes seconds."""
     environment = get_environment()
     environment.undefined = _Undefined
     found: dict[str, jinja2.Template] = {}

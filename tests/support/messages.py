@@ -13,7 +13,7 @@ _TEXT = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
 
 
 def messages() -> dict[str, str]:
-    """The fact of each refusal, with `…` for values, and the file of its macro."""
+    """Return the fact of each refusal, with `…` for values, and the file of its macro."""
     found: dict[str, str] = {}
     for path in sorted(MACROS.rglob("*.sql")):
         source = re.sub(r"\{#.*?#\}", "", path.read_text(), flags=re.DOTALL)
@@ -30,7 +30,7 @@ def _facts(source: str) -> Iterator[str]:
 
 
 def _first_argument(source: str) -> str:
-    """The source up to the comma or bracket that ends the argument at its start."""
+    """Return the source up to the comma or bracket that ends the argument at its start."""
     depth, position = 0, 0
     while depth or source[position] not in ",)}":
         if text := _TEXT.match(source, position):
@@ -42,7 +42,7 @@ def _first_argument(source: str) -> str:
 
 
 def fixed_words(expression: str) -> str:
-    """The texts that a Jinja expression joins with `~`, with `…` for all other parts."""
+    """Return the texts that a Jinja expression joins with `~`, with `…` for all other parts."""
     parts, depth, position, value = [""], 0, 0, False
     while position < len(expression):
         text = _TEXT.match(expression, position)

@@ -27,7 +27,7 @@ UNPRIVILEGED = "postgres"
 
 
 def binaries() -> Path | None:
-    """The directory of the newest `initdb` and `pg_ctl`; None if PostgreSQL is not installed."""
+    """Return the directory of the newest `initdb` and `pg_ctl`; None without PostgreSQL."""
     found = sorted(
         Path("/usr/lib/postgresql").glob("*/bin/initdb"),
         key=lambda path: float(path.parents[1].name),
@@ -57,24 +57,24 @@ class Database:
 
     @property
     def place(self) -> str:
-        """The JDBC URL without a user."""
+        """Return the JDBC URL without a user."""
         parts = urlsplit(self.url.removeprefix("jdbc:"))
         return f"jdbc:postgresql://{parts.hostname}:{parts.port}{parts.path}"
 
     def connect(self, **arguments: Any) -> Any:
-        """A connection of psycopg, with autocommit unless the arguments say otherwise."""
+        """Return a connection of psycopg, with autocommit unless the arguments say otherwise."""
         import psycopg
 
         return psycopg.connect(self.url.removeprefix("jdbc:"), **{"autocommit": True, **arguments})
 
     def sql(self, statement: str, parameters: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
-        """The rows of a statement, which runs in its own transaction."""
+        """Execute a statement in its own transaction. Return its rows."""
         with self.connect() as connection:
             cursor = connection.execute(statement, parameters)
             return cursor.fetchall() if cursor.description else []
 
     def value(self, statement: str, parameters: Sequence[Any] | None = None) -> Any:
-        """The only column of the only row of a query."""
+        """Return the only column of the only row of a query."""
         [[value]] = self.sql(statement, parameters)
         return value
 
@@ -86,9 +86,9 @@ class Database:
 
     @contextmanager
     def settings(self, role: str | None = None, /, **values: str) -> Iterator[None]:
-        """The server has these settings until the block ends; running sessions get them too.
+        """Give the server these settings until the block ends; running sessions get them too.
 
-        :param role: only this role's connections have them, if they are made in the block
+        :param role: limits the settings to this role's connections that are made in the block
         """
         place = "system" if role is None else f"role {role}"
         try:
@@ -107,7 +107,7 @@ class Database:
         return jdbc_catalog(self.place, user, password, name)
 
     def stop(self, mode: str = "fast") -> None:
-        """Stop it like `pg_ctl stop`: `immediate` is a crash."""
+        """Stop the server like `pg_ctl stop`: `immediate` is a crash."""
         run([*self._control, "-m", mode, "stop"])
 
     def start(self) -> None:
@@ -120,7 +120,7 @@ class Database:
         self.start()
 
     def promote(self) -> None:
-        """Promote a standby, which begins another timeline of the WAL."""
+        """Promote a standby. This begins another timeline of the WAL."""
         self.sql("select pg_promote()")
 
     def begin_epoch(self, epoch: int) -> None:
@@ -155,7 +155,7 @@ class Database:
 
 
 def jdbc_catalog(url: str, user: str, password: str, name: str = "pg") -> dict[str, str]:
-    """The Spark settings of a catalog of PostgreSQL's tables: `pg.public.orders`.
+    """Return the Spark settings of a catalog of PostgreSQL's tables: `pg.public.orders`.
 
     Spark also needs the driver's jar; a `SessionLake` has it.
     """
@@ -174,7 +174,7 @@ def jdbc_catalog(url: str, user: str, password: str, name: str = "pg") -> dict[s
 def logical_postgresql(
     programs: Path, settings: Mapping[str, str] | None = None
 ) -> Iterator[Database]:
-    """A cluster from which changes can be landed, with wal2json if it is installed."""
+    """Yield a cluster from which changes can be landed. It has wal2json if that is installed."""
     logical = {
         "wal_level": "logical",
         "max_replication_slots": "50",
@@ -191,7 +191,7 @@ def logical_postgresql(
 
 @contextmanager
 def postgresql(programs: Path, settings: Mapping[str, str] | None = None) -> Iterator[str]:
-    """A running, empty cluster that lives as long as the block; yields its JDBC URL.
+    """Run an empty cluster until the block ends. Yield its JDBC URL.
 
     :param settings: further settings of the server, as in postgresql.conf
     """

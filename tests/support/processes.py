@@ -16,7 +16,7 @@ from support.project import REPOSITORY, Project
 def start(
     project: Project, *names: str, profiles: Path | None = None, debug: bool = False
 ) -> subprocess.Popen[str]:
-    """Start `dbt run` of these models in its own process group; nothing is parsed twice.
+    """Start `dbt run` of these models in its own process group. It reuses the parsed project.
 
     :param profiles: the directory of `profiles.yml`, if it is not the project's
     :param debug: print every statement that it sends

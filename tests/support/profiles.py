@@ -60,9 +60,10 @@ at_home_on_iceberg = pytest.mark.home(
 
 
 def home_of(item: pytest.Item) -> str:
-    """The profile that always runs a test: session-delta, or the one that the mark `home` names.
+    """Return the profile that always runs a test.
 
-    If `profiles` excludes that profile, it is the first profile that `profiles` allows.
+    It is session-delta, or the profile that the mark `home` names. If the mark `profiles` excludes
+    that profile, return the first profile that the mark allows.
     """
     mark = item.get_closest_marker("home")
     home = str(mark.args[0]) if mark is not None else SESSION_DELTA.name
@@ -73,7 +74,7 @@ def home_of(item: pytest.Item) -> str:
 
 
 def profiles_of(item: pytest.Item) -> list[str]:
-    """The profiles on which `@pytest.mark.profiles(*names, reason=...)` allows a test."""
+    """Return the profiles on which `@pytest.mark.profiles(*names, reason=...)` allows a test."""
     allowed = list(PROFILES)
     for mark in item.iter_markers("profiles"):
         unknown = set(mark.args) - PROFILES.keys()
@@ -86,14 +87,14 @@ def profiles_of(item: pytest.Item) -> list[str]:
 
 
 def is_run_on(item: pytest.Item, profile: str) -> bool:
-    """True if a test may have another result on a profile than on its home profile."""
+    """True if a test's result on a profile may differ from its result on the home profile."""
     return profile == home_of(item) or item.get_closest_marker("every_profile") is not None
 
 
 def is_in_core(item: pytest.Item, profile: str) -> bool:
     """True if the mark `core` puts a test into the core on a profile.
 
-    The mark names this profile, or it names none and applies to all.
+    The mark applies to the profiles that it names, or to all if it names none.
     """
     named = [mark.args for mark in item.iter_markers("core")]
     return profile in profiles_of(item) and any(not args or profile in args for args in named)

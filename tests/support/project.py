@@ -36,8 +36,8 @@ Interceptor = Callable[[str, Proceed], None]
 """A function that is called for a statement, with its text and a function `proceed`.
 
 `proceed` executes the statement. If the interceptor does not call `proceed`, the statement is
-dropped. If it calls `proceed` twice, it plays a client that sends the statement again. If it raises
-`Crash` before or after the call, the run ends at this moment.
+dropped. If the interceptor calls `proceed` twice, it acts like a client that sends the statement
+again. If the interceptor raises `Crash` before or after this call, the run ends at this moment.
 """
 
 
@@ -47,20 +47,20 @@ PACKAGES = "dbt_packages"
 
 REPLICATE = os.environ.get("DBT_BACKFILL_REPLICATE")
 MODELS = {"+replicate": REPLICATE} if REPLICATE else {}
-"""The configuration of all models: it allows to run any suite with these options by hand."""
+"""Options of all models. With them any suite can be run with other options by hand."""
 
 
 _STEP = re.compile(r"/\* [^\s{]+: (.*?) \*/")
 
 
 def step_of(sql: str) -> str | None:
-    """The step of a statement of the materialization, from its comment; None for others."""
+    """Return the step of a statement of the materialization, from its comment; None for others."""
     found = _STEP.search(sql)
     return found[1] if found else None
 
 
 class Crash(Exception):
-    """An interceptor raises this error to end a dbt run in the middle."""
+    """The error that an interceptor raises to end a dbt run in the middle."""
 
 
 def crash_before(text: str) -> Interceptor:
@@ -108,12 +108,12 @@ class RunResult:
         return found[0]
 
     def message(self, name: str) -> str:
-        """The text that dbt puts in brackets on the node's OK line, or its error."""
+        """Return the text that dbt puts in brackets on the node's OK line, or its error."""
         return self[name].message
 
     @property
     def error(self) -> str:
-        """The messages of every node that failed, or of the invocation itself."""
+        """Return the messages of every node that failed, or of the invocation itself."""
         texts = [n.message for n in self.nodes if n.status in ("error", "fail", "runtime error")]
         if self.exception is not None:
             texts.append(str(self.exception))
@@ -125,7 +125,7 @@ class RunResult:
 
     @property
     def steps(self) -> list[str]:
-        """The step of each statement of the materialization, from the comment in front of it."""
+        """Return the step of each statement of the materialization, as its comment names it."""
         return _STEP.findall("\n".join(self.statements))
 
 
@@ -149,9 +149,15 @@ class Project:
     settings: dict[str, str] = field(default_factory=dict)
     """Settings of Spark sessions, of the tests and of dbt; see `configure`."""
     keeps_artifacts: bool = False
-    """Write `manifest.json` and the like, as for `retry`; this parses all macros each time."""
+    """True if dbt writes `manifest.json` and similar files, which `retry` needs.
+
+    Then dbt parses all macros each time.
+    """
     keeps_statements: bool = True
-    """Keep each statement in the results; not if a test measures the memory of a long run."""
+    """True if the results keep each statement.
+
+    False if a test measures the memory of a long run.
+    """
     last: RunResult | None = None
     _has_schema: bool = False
 
@@ -173,7 +179,7 @@ class Project:
 
     @property
     def file_format(self) -> str:
-        """The default of every model, and the meaning of a table's plain name."""
+        """Return the default of every model, and the meaning of a table's plain name."""
         return self.lake.profile.file_format
 
     @property
@@ -229,15 +235,15 @@ class Project:
     # -- running dbt --------------------------------------------------------------------------
 
     def run(self, *args: str, intercept: Interceptor | None = None) -> RunResult:
-        """`dbt run`, which must succeed."""
+        """Execute `dbt run`, which must succeed."""
         return self.dbt("run", *args, intercept=intercept)
 
     def test(self, *args: str) -> RunResult:
-        """`dbt test`, which must succeed."""
+        """Execute `dbt test`, which must succeed."""
         return self.dbt("test", *args)
 
     def fail(self, *args: str, intercept: Interceptor | None = None) -> RunResult:
-        """`dbt run`, or the given command if `args` names one, which must fail."""
+        """Execute `dbt run`, or the command in `args` if there is one. It must fail."""
         commands = {"run", "test", "build", "seed", "compile", "parse", "run-operation", "retry"}
         command = args if args and args[0] in commands else ("run", *args)
         result = self.dbt(*command, expect=False, intercept=intercept)
@@ -246,7 +252,7 @@ class Project:
         return result
 
     def operation(self, macro: str, **arguments: Any) -> RunResult:
-        """`dbt run-operation`, which must succeed."""
+        """Execute `dbt run-operation`, which must succeed."""
         return self.dbt("run-operation", macro, "--args", yaml.safe_dump(arguments))
 
     def dbt(
@@ -293,12 +299,12 @@ class Project:
         return self.lake.sql(statement.replace("{schema}", self.schema))
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
-        """The rows of a query as sorted plain tuples, nulls first."""
+        """Return the rows of a query as sorted plain tuples, nulls first."""
         found = [tuple(row) for row in self.sql(statement)]
         return sorted(found, key=lambda row: [(value is not None, str(value)) for value in row])
 
     def value(self, statement: str) -> Any:
-        """The only column of the only row of a query."""
+        """Return the only column of the only row of a query."""
         [[value]] = self.sql(statement)
         return value
 
@@ -307,7 +313,10 @@ class Project:
         return any(row["tableName"] == table and not row["isTemporary"] for row in shown)
 
     def table(self, name: str, file_format: str | None = None) -> str:
-        """A table's name in SQL. It includes the catalog if its format is not the profile's."""
+        """Return a table's name in SQL.
+
+        It includes the catalog if its format is not the profile's.
+        """
         if file_format is None or file_format == self.file_format:
             return f"{self.schema}.{name}"
         return f"{self.lake.catalogs[file_format]}.{self.schema}.{name}"
@@ -333,7 +342,7 @@ class Project:
         self.sql(kind.create_table(name, columns, properties, layout))
 
     def current_version(self, table: str, file_format: str | None = None) -> str | None:
-        """The version of a table as text, None if it has none yet; see `create_table`."""
+        """Return the version of a table as text, None if it has none yet; see `create_table`."""
         kind = FORMATS[file_format or self.file_format]
         if kind.name == "delta" and (newest := self._newest_commit(table)) is not None:
             return newest
@@ -345,7 +354,7 @@ class Project:
         return str(rows[0][0]) if rows else None
 
     def files(self, table: str, kind: str = "files") -> int:
-        """The current number of files of a table in the profile's format.
+        """Return the current number of files of a table in the profile's format.
 
         :param kind: for an Iceberg table, `data_files` excludes delete files, `files` includes them
         """
@@ -354,7 +363,7 @@ class Project:
         return int(self.value(f"select count(*) from {{schema}}.{table}.{kind}"))
 
     def _newest_commit(self, table: str) -> str | None:
-        """The first row of `describe history` of a managed Delta table, from its log files."""
+        """Return the first row of a Delta table's `describe history`, from its log files."""
         log = self.lake.location(self.schema, table) / "_delta_log"
         names = [path.name for path in log.glob("*.json")]
         commits = [int(name[:20]) for name in names if re.fullmatch(r"\d{20}\.json", name)]
@@ -465,9 +474,9 @@ _two_merges: list[None] = []
 
 @contextlib.contextmanager
 def two_merges() -> Iterator[None]:
-    """Each barrier that is planned inside the block merges changes and range in two statements.
+    """Make each barrier that is planned inside the block merge changes and range in two statements.
 
-    A plan has `at_once` if both are small, as in all tests. Then one MERGE would write both.
+    In the tests both are small. So a plan would have `at_once`, and one MERGE would write both.
     """
     _two_merges.append(None)
     try:
@@ -478,8 +487,7 @@ def two_merges() -> Iterator[None]:
 
 
 def _by_two_merges(sql: str) -> str:
-    """The statement; if it plans a barrier, changes and range always exceed the limit of
-    `at_once`."""
+    """Return the statement. If it plans a barrier, the limit of `at_once` is always exceeded."""
     if ": plan the barrier " not in sql:
         return sql
     return re.sub(r"(\bgreatest\(checked\.row_count, [^)]*\)) <= \d+", r"\1 < 0", sql)

@@ -22,12 +22,12 @@ def yaml_blocks(page: Path) -> list[Any]:
 
 
 def session_output() -> dict[str, Any]:
-    """The README's only profile, a session, as under `outputs` of `profiles.yml`."""
+    """Return the README's only profile, a session, as under `outputs` of `profiles.yml`."""
     [profile] = [block["my_profile"] for block in yaml_blocks(README) if "my_profile" in block]
     return dict(profile["outputs"]["dev"])
 
 
 def iceberg_settings() -> dict[str, str]:
-    """The further lines of this profile by which plain names are Iceberg tables."""
+    """Return the further lines of this profile by which plain names are Iceberg tables."""
     [settings] = [block for block in yaml_blocks(PROFILES) if "spark.sql.defaultCatalog" in block]
     return dict(settings)

@@ -1,8 +1,8 @@
 """Record for each test which macros it executes and how long it takes.
 
 `--record FILE` writes it as JSON; `support/core.py` chooses the core set of tests from such files.
-A fixture that several tests share is recorded separately. Its time and its macros belong to every
-test that uses it, not only to the test that happens to set it up.
+A fixture that several tests share is recorded separately. The time and the macros of the fixture
+belong to every test that uses the fixture, not only to the test that sets it up.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Recorder:
         part.properties |= dict(report.user_properties)
 
     def pytest_runtest_teardown(self, item: Any) -> None:
-        """A fixture that was set up for an earlier test also belongs to this test."""
+        """Record all shared fixtures of a test, even if an earlier test has set them up."""
         for name, definitions in item._fixtureinfo.name2fixturedefs.items():
             definition = definitions[-1]
             if definition.scope != "function" and name in item.fixturenames:

@@ -15,19 +15,22 @@ HOSTILE = "a<b>&\"'</title><script>alert(1)</script>"
 
 
 def recorded() -> Report:
-    """The output of `dbt-backfill report --json` on Iceberg, after a pause and a throttle."""
+    """Return what `dbt-backfill report --json` printed on Iceberg, after a pause and a throttle."""
     head, *mvs = [json.loads(line) for line in RECORDED.read_text().splitlines()]
     return Report(head, mvs)
 
 
 def recorded_mv(of: str = "flights_delayed", **changes: Any) -> dict[str, Any]:
-    """One MV of the recorded report. A change to None removes an entry: SQL leaves out nulls."""
+    """Return one MV of the recorded report.
+
+    A change to None removes an entry: SQL leaves out nulls.
+    """
     [found] = [mv for mv in recorded().mvs if mv["model"] == of]
     return {name: value for name, value in {**found, **changes}.items() if value is not None}
 
 
 def every_case() -> Report:
-    """The recorded MVs, and MVs that are hard to display."""
+    """Return the recorded MVs, and MVs that are hard to display."""
     cases = [*_hard_cases()]
     numbered = [{**mv, "model": f"{mv['model']}{number}"} for number, mv in enumerate(cases)]
     head = {**recorded().head, "project": HOSTILE, "target": HOSTILE}

@@ -29,7 +29,7 @@ def is_script(sql: str) -> bool:
 
 
 def statements_of(sql: str) -> list[str]:
-    """The statements of a script, or the single statement."""
+    """Return the statements of a script, or the single statement."""
     text = _without_comment(sql)
     if not is_script(sql):
         return [text]
@@ -53,9 +53,10 @@ def leaves_something(sql: str) -> bool:
 
 
 def writes_of(sql: str) -> list[str]:
-    """The writing statements of a script. If it has variables, the whole script.
+    """Return the writing statements of a script.
 
-    A statement with variables cannot be executed alone.
+    If the script has variables, return the whole script, because a statement with variables cannot
+    be executed alone.
     """
     statements = statements_of(sql)
     if not any(map(writes, statements)):
@@ -66,10 +67,11 @@ def writes_of(sql: str) -> list[str]:
 
 
 def dying_after(sql: str, number: int) -> str | None:
-    """The script, changed so that it fails after the `number`-th statement that writes.
+    """Return the script, changed so that it fails after the `number`-th statement that writes.
 
-    None if it has fewer such statements. If the statement is in a block with an error handler, the
-    script fails after this block. Inside the block the handler would catch the failure.
+    Return None if the script has fewer such statements. If the statement is in a block with an
+    error handler, the script fails after this block. Inside the block the handler would catch the
+    failure.
     """
     seen, start, depth = 0, 0, 0
     text = _inside_of(_without_comment(sql))
@@ -84,7 +86,7 @@ def dying_after(sql: str, number: int) -> str | None:
 
 
 def _inside_of(script: str) -> str:
-    """The text after the `begin` of a script, with a line break after each inner block."""
+    """Return the text after the `begin` of a script, with a line break after each inner block."""
     return _END_OF_BLOCK.sub(r"\1\n", script.strip()[len("begin") :])
 
 
@@ -99,7 +101,7 @@ def _reads_into(statement: str) -> bool:
 
 
 def _bare(statement: str) -> str:
-    """The statement without the words that open its block, if it is the first one there."""
+    """Return the first statement of a block without the words that open the block."""
     opening = _OPENING.match(statement)
     return statement[opening.end() :] if opening else statement
 

@@ -8,11 +8,14 @@ from collections.abc import Mapping, Sequence
 UNKNOWN = 10.0
 """The assumed seconds of a test that was never recorded."""
 LONG_FILE = 300.0
-"""Tests of a file share fixtures, so they stay together, unless the file takes longer than this."""
+"""The tests of a file share fixtures, so they stay in one part.
+
+A file that takes longer than this number of seconds is split.
+"""
 
 
 def names_in_shard(names: Sequence[str], seconds: Mapping[str, float], shard: str) -> set[str]:
-    """The names of part I of N, `shard` being "I/N"; each name is in exactly one part.
+    """Return the names of part I of N if `shard` is "I/N". Each name is in exactly one part.
 
     :raises ValueError: if the shard is not two numbers with 1 <= I <= N
     """

@@ -21,7 +21,7 @@ from support.postgres import binaries, free_port, postgresql
 USER = "dbt"
 
 POLL_SECONDS = 0.02
-"""The interval at which dbt asks for a statement's end; a profile has whole seconds."""
+"""The interval at which dbt asks if a statement has ended. A profile only allows whole seconds."""
 
 
 class ThriftLake(Lake):
@@ -118,7 +118,7 @@ def polled_soon() -> Iterator[None]:
         try:
             execute(self, *arguments)
         finally:
-            self.poll_interval = waited  # dbt-spark also waits so before it sends a statement again
+            self.poll_interval = waited  # also used before a retry
 
     with patch.object(PyhiveConnectionWrapper, "_execute_with_polling", execute_soon):
         yield
@@ -143,7 +143,7 @@ def rows_of(description: Sequence[Sequence[Any]], rows: Sequence[Sequence[Any]])
 
 
 def parse_nested(text: str) -> Any:
-    """An array, map or struct as Spark prints it: `["a",null]`, `{1:2}`.
+    """Return an array, map or struct as Spark prints it: `["a",null]`, `{1:2}`.
 
     Strings in it are not escaped: a value with quotes or backslashes may have to stay text.
     """

@@ -71,7 +71,7 @@ def read_words() -> Words:
 
 
 def _gap(text: str) -> str:
-    """The line breaks of code, without the code, so that no match reaches across it."""
+    """Return only the line breaks of code, so that no match reaches across the code."""
     return "\0" + "\n" * text.count("\n")
 
 
@@ -87,13 +87,13 @@ def _only(text: str, pattern: re.Pattern[str], keep: re.Pattern[str] | None = No
 
 
 def prose_of_page(text: str, headings: frozenset[str] = frozenset()) -> str:
-    """The text of a page without code, headings and links to headings (`headings`)."""
+    """Return the text of a page without code, headings and links to headings (`headings`)."""
     text = _LINK.sub(lambda link: _gap(link[0]) if link[1] in headings else link[0], text)
     return _CODE.sub(lambda code: _gap(code[0]), text)
 
 
 def prose_of_python(text: str, messages: bool = False) -> str:
-    """The comments and docstrings of a module; with `messages`, also strings of several words."""
+    """Return a module's comments and docstrings; with `messages`, also strings of several words."""
     kept = re.compile(r'^#|^"{3}| \S+ ' if messages else r'^#|^"{3}')
     prose = _only(text, _PYTHON, kept)
     prose = re.sub(r"^(\s*)#", r"\1 ", prose, flags=re.MULTILINE)
@@ -101,7 +101,7 @@ def prose_of_python(text: str, messages: bool = False) -> str:
 
 
 def prose_of_macros(text: str) -> str:
-    """The comments of a file of macros, and the strings of several words in its Jinja."""
+    """Return the comments of a file of macros, and the strings of several words in its Jinja."""
     parts = _only(text, _JINJA)
     return _JINJA.sub(
         lambda tag: (
@@ -114,7 +114,7 @@ def prose_of_macros(text: str) -> str:
 
 
 def read_prose() -> Iterator[tuple[str, str]]:
-    """The name and the prose of each checked file; `macros/` comes last."""
+    """Yield the name and the prose of each checked file; `macros/` comes last."""
     pages = [path for pattern in PAGES for path in sorted(REPOSITORY.glob(pattern))]
     headings = frozenset(h for page in pages for h in _HEADING.findall(page.read_text()))
     for page in pages:
@@ -132,7 +132,7 @@ def _name(path: Path) -> str:
 
 
 def find_new(hits: list[Hit], known: dict[str, int]) -> list[Hit]:
-    """The hits of every file that has more hits than the known number."""
+    """Return the hits of every file that has more hits than the known number."""
     found = Counter(hit.file for hit in hits)
     return [hit for hit in hits if found[hit.file] > known.get(hit.file, 0)]
 

@@ -6,7 +6,7 @@ print(writers.committed)
 
 They insert, update, delete, and move rows to other keys, in transactions of one to many rows. Some
 transactions are rolled back completely, others to a savepoint. The seed determines the statements
-of each writer. Their success depends on the other writers.
+of each writer. A statement may fail because of the other writers.
 """
 
 from __future__ import annotations
@@ -106,12 +106,12 @@ class Table:
 
 
 def orders(keys: int, name: str = "orders") -> Table:
-    """A table with a whole number as its key."""
+    """Return a table with a whole number as its key."""
     return Table(name, {"id": "bigint"}, lambda rng: (rng.randint(1, keys),))
 
 
 def places(accounts: int, name: str = "places") -> Table:
-    """A table with a key of two columns, one of them a text that compares byte by byte."""
+    """Return a table with a key of two columns, one of them a text that compares byte by byte."""
     names = [f"{a}{b}" for a in "aAéz_" for b in ("", "1", " x", "Z", "ß")]
     return Table(
         name,
@@ -128,7 +128,8 @@ class Writers:
     """Writers that run from the beginning of the `with` block to its end.
 
     :param per_second: transactions of all writers together
-    :param settings: the settings of each writer's session; further writers have the last ones
+    :param settings: the settings of each writer's session; if there are more writers, they have the
+        last settings
     """
 
     def __init__(
@@ -174,7 +175,7 @@ class Writers:
         for thread in self._threads:
             while thread.is_alive() and time.monotonic() < deadline:
                 thread.join(1)
-                if thread.is_alive():  # it may wait for a standby or for another writer
+                if thread.is_alive():  # the writer may wait for a standby or for another writer
                     self._cancel()
         if self.errors:
             raise self.errors[0]

@@ -1,4 +1,7 @@
-"""Unit tests call macros without Spark. Their folders are the same as those of `macros/`."""
+"""Unit tests call macros without Spark.
+
+Their folders have the same names as the folders of `macros/`.
+"""
 
 from __future__ import annotations
 
@@ -9,5 +12,5 @@ from support.macros import Macros
 
 @pytest.fixture
 def macros() -> Macros:
-    """All macros of the package, with a mocked dbt; see `support/macros.py`."""
+    """Return all macros of the package, with a mocked dbt; see `support/macros.py`."""
     return Macros()

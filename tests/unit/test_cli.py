@@ -54,7 +54,7 @@ class Stopless(StopSignals):
         self.waited: list[float] = []
 
     def listen(self) -> None:
-        """No signal arrives."""
+        """Listen to no signals."""
 
     def wait(self, seconds: float) -> bool:
         self.waited.append(seconds)
@@ -214,8 +214,8 @@ def test_metrics_leave_out_what_is_unknown() -> None:
         (["pause", "mv", "--all"], "Name models, or give --all."),
         (["throttle", "mv"], "Missing option '--rows'"),
         (["throttle", "mv", "--rows", "many"], "give a whole number, or default"),
-        (["run", "--every", "soon"], "soon is no duration such as 90s, 5m or 2h"),
-        (["run", "--for", "0s"], "0s is no duration"),
+        (["run", "--every", "soon"], "soon is not a duration such as 90s, 5m or 2h"),
+        (["run", "--for", "0s"], "0s is not a duration"),
         (["rescale", "mv", "--vnode-count", "0"], "0 is not in the range"),
     ],
 )

@@ -23,7 +23,7 @@ def name_of(page: Path) -> str:
 
 
 def prose(page: Path) -> str:
-    """The text of a page without code blocks, whose lines may look like headings and links."""
+    """Return a page without code blocks. Lines of code may look like headings and links."""
     return re.sub(r"^ *```.*?^ *```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
 
 
@@ -32,12 +32,12 @@ def headings(page: Path) -> list[str]:
 
 
 def anchor(heading: str) -> str:
-    """The anchor that GitHub makes for a heading."""
+    """Return the anchor that GitHub makes for a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def links(page: Path) -> list[str]:
-    """The targets of the links on a page, in order. Links inside code do not count."""
+    """Return the targets of the links on a page, in order. Links inside code do not count."""
     text = re.sub(r"`[^`\n]*`", "`", prose(page))
     return re.findall(r"\]\(([^)\s]+)\)", text)
 

@@ -13,7 +13,7 @@ from support.macros import Macros, Statement, Table
 
 @pytest.fixture
 def load(tmp_path: Path):  # type: ignore[no-untyped-def]
-    """A function that makes `Macros` from texts. Each text becomes a file."""
+    """Return a function that makes `Macros` from texts. Each text becomes a file."""
 
     def load(*files: str) -> Macros:
         for number, text in enumerate(files):

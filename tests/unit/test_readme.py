@@ -19,7 +19,7 @@ from support.readme import LAKE, README, iceberg_settings, session_output
 
 @pytest.fixture(scope="module")
 def example() -> dict[str, Any]:
-    """The session settings of the example project, with the README's paths."""
+    """Return the session settings of the example project, with the README's paths."""
     text = (REPOSITORY / "example_project" / "profiles.yml").read_text()
     text = text.replace("{{ env_var('NYC_FLIGHTS_LAKE', '.lake') }}", LAKE)
     settings = yaml.safe_load(text)["nyc_flights"]["outputs"]["session-iceberg"]

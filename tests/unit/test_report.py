@@ -199,7 +199,7 @@ COLOR_BLINDNESS = {
 
 
 def colors(mode: str) -> dict[str, Rgb]:
-    """The color variables of the page in one mode, as linear RGB."""
+    """Return the color variables of the page in one mode, as linear RGB."""
     blocks = re.findall(r":root \{(.*?)\}", CSS, re.DOTALL)
     found = re.findall(r"--([\w-]+): #(\w{6});", blocks[["light", "dark"].index(mode)])
     return {
@@ -217,13 +217,13 @@ def luminance(color: Rgb) -> float:
 
 
 def contrast(one: Rgb, other: Rgb) -> float:
-    """The contrast ratio that WCAG 2 defines."""
+    """Return the contrast ratio that WCAG 2 defines."""
     low, high = sorted((luminance(one), luminance(other)))
     return (high + 0.05) / (low + 0.05)
 
 
 def difference(one: Rgb, other: Rgb) -> float:
-    """The CIE 1976 difference: 2 is hardly visible, and 20 means two different colors."""
+    """Return the CIE 1976 difference: 2 is hardly visible, 20 means two different colors."""
     return sum((a - b) ** 2 for a, b in zip(_lab(one), _lab(other), strict=True)) ** 0.5
 
 

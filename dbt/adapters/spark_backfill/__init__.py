@@ -1,7 +1,7 @@
 """The adapter type `spark_backfill`: dbt-spark, plus structured results and shorter errors.
 
-Everything that a backfill needs to be exact is in the macros, which also work without this
-adapter; see the README for the two ways to install them.
+A backfill is exact because of the macros, which also work without this adapter. The README
+describes the two ways to install the macros.
 """
 
 from dbt.adapters.base.plugin import AdapterPlugin
@@ -15,9 +15,9 @@ from dbt.include import spark_backfill
 
 # dbt treats macros as internal if a plugin's `project_name` is the name of their project. Internal
 # macros cannot be called as `dbt_backfill.x()`, but the macros of an installed package can only be
-# called in this way. The bundled dbt_project.yml is named `dbt_backfill`. As long as this name
-# differs from it, dbt treats the bundled macros as an installed package, and one copy of them works
-# in both modes. dbt documents neither of these rules: `test_install_modes.py` tests them.
+# called in this way. The bundled dbt_project.yml is named `dbt_backfill`. As long as PROJECT_NAME
+# is another name, dbt treats the bundled macros as an installed package, and one copy of the macros
+# works in both modes. dbt documents neither of these rules: `test_install_modes.py` tests them.
 PROJECT_NAME = "dbt_spark_backfill_internal"
 
 Plugin = AdapterPlugin(

@@ -8,7 +8,7 @@ from dbt.adapters.spark.impl import SparkConfig
 
 @dataclass
 class SparkBackfillConfig(SparkConfig):
-    """Names and types only: `macros/core/config/options.sql` has the table of the options.
+    """It has names and types only: `macros/core/config/options.sql` has the table of the options.
 
     `unique_key`, `on_schema_change`, `tags`, `grants`, hooks, `persist_docs` and `contract` are
     dbt's own configs and belong to its classes.

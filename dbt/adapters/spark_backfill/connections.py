@@ -74,10 +74,10 @@ class SparkBackfillConnectionManager(SparkConnectionManager):
 
     @classmethod
     def _close_handle(cls, connection: Connection) -> None:
-        """Close as dbt does. If the server fails to close a session, ignore that.
+        """Close the session as dbt does, but ignore an error of the server.
 
-        Its statements have been answered by then, so no model's result depends on the session.
-        Spark 4.1's server fails in this way if it lacks `hive-llap-common`.
+        The statements of the session have been answered before, so no model's result depends on the
+        session. Spark 4.1's server fails to close sessions if it lacks `hive-llap-common`.
         """
         try:
             super()._close_handle(connection)
@@ -85,29 +85,29 @@ class SparkBackfillConnectionManager(SparkConnectionManager):
             logger.warning(f"the session could not be closed: {get_shown_text(error)}")
 
     def set_line_if_stopped(self, line: str) -> None:
-        """Remember how far the model of this thread is, for the message if dbt is stopped."""
+        """Remember the progress of this thread's model, for the message if dbt is stopped."""
         self.stop.note(self.get_thread_identifier(), line)
 
     def take_turn(self) -> None:
-        """Wait until it is the turn of this thread's model, and let the other models go first."""
+        """Wait for the turn of this thread's model, after all other models that wait."""
         self._turns.take(self.get_thread_identifier())
 
     def release(self) -> None:
-        """Do as dbt at the end of a model, even after an error, and end its turn."""
+        """End the model's turn, and do what dbt does at the end of a model, even after an error."""
         self.stop.forget(self.get_thread_identifier())
         self._turns.leave(self.get_thread_identifier())
         super().release()
 
     def cleanup_all(self) -> None:
-        """Do as dbt at the end of an invocation."""
+        """Do what dbt does at the end of an invocation, and restore the SIGTERM handler."""
         super().cleanup_all()
         self._undo_sigterm()
 
     def cancel_open(self) -> list[str]:
-        """Do as dbt on Ctrl-C and on a failure with `--fail-fast`.
+        """Do what dbt does on Ctrl-C and on a failure with `--fail-fast`.
 
-        It cancels the running statements of a server, but not those of a session. In both cases no
-        further statement of a barrier begins.
+        dbt cancels running statements on a server, but not in a `session`. In both cases no further
+        statement of a barrier begins.
         """
         self.stop.set()
         self._turns.open()
@@ -115,7 +115,7 @@ class SparkBackfillConnectionManager(SparkConnectionManager):
         return names
 
     def cancel(self, connection: Connection) -> None:
-        """Do as dbt, but wait for a statement that cannot be cancelled."""
+        """Cancel as dbt does. If that fails, the statement runs to its end."""
         try:
             super().cancel(connection)
         except Exception as error:
@@ -125,8 +125,8 @@ class SparkBackfillConnectionManager(SparkConnectionManager):
     def exception_handler(self, sql: str) -> Iterator[None]:
         """Turn any error of a statement into a `SparkStatementError`.
 
-        dbt also runs the macro of a `run-operation` in here. The errors of that macro itself are
-        not errors of a statement.
+        dbt also runs the macro of a `run-operation` in this context. Errors of that macro itself
+        are not errors of a statement.
         """
         try:
             yield
@@ -144,14 +144,14 @@ class SparkBackfillConnectionManager(SparkConnectionManager):
         fetch: bool = False,
         limit: int | None = None,
     ) -> tuple[AdapterResponse, agate.Table]:
-        """Do as dbt, but handle errors while rows are fetched like earlier errors.
+        """Execute as dbt does, but also handle errors that are raised while rows are fetched.
 
-        A `session` query only runs when its rows are fetched, which dbt does outside of
-        `exception_handler`; the user would see "Unhandled error" and a Java stack.
+        A `session` runs a query only when its rows are fetched. dbt does that outside of
+        `exception_handler`, so the user would see "Unhandled error" and a Java stack.
 
-        If a statement of a barrier loses a conflict, against maintenance or another run, it is sent
-        again, because running it twice is harmless. If another run has committed the barrier, the
-        statement's fence reports that.
+        If a statement of a barrier loses a conflict with maintenance or another run, it is sent
+        again: running the statement twice is harmless. If another run has committed the barrier,
+        the statement's fence reports that.
         """
         step = get_step(sql)
         for wait in (*CONFLICT_WAITS, None):
@@ -165,7 +165,7 @@ class SparkBackfillConnectionManager(SparkConnectionManager):
                     raise SparkStatementError(self._get_stopped_text(step, begun=True)) from error
                 if wait is None or step is None or not is_conflict(error):
                     raise
-                logger.info(f"{step}: another commit came between; again in {wait:.0f} s")
+                logger.info(f"{step}: another commit came first; sent again in {wait:.0f} s")
                 time.sleep(wait)
         raise AssertionError("unreachable")
 

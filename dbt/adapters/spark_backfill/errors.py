@@ -23,7 +23,7 @@ JAVA_PACKAGE = re.compile(r"\A(?:[a-z][\w$]*\.)+(?=[A-Z])")
 
 
 STEP = re.compile(r"\A\s*(?:/\* \{.*?\} \*/\s*)?/\* (\S+: [^*{}]+?) \*/")
-"""The comment in front of a statement of this package, after dbt's own: the MV and the step."""
+"""The comment with the MV and the step, which follows dbt's comment before a statement."""
 
 CONFLICT = re.compile(
     r"DELTA_CONCURRENT|Concurrent(?:Append|DeleteRead|DeleteDelete|Write|Transaction)Exception"
@@ -32,8 +32,8 @@ CONFLICT = re.compile(
     r"|[Mm]issing (?:data files|required files to delete)|Commit conflict"
     r"|has been updated by another process"
 )
-"""The errors of Delta and Iceberg if another commit came first. The statement has written
-nothing."""
+"""The texts of Delta's and Iceberg's errors if another commit came first. The failed statement has
+written nothing."""
 
 
 class SparkStatementError(DbtDatabaseError):
@@ -53,10 +53,10 @@ class RefusalError(DbtRuntimeError):
 
 
 def get_error_text(error: BaseException) -> str:
-    """Spark's full text of an error that dbt-spark's connection raised.
+    """Return Spark's full text of an error that dbt-spark's connection raised.
 
-    A Thrift server's answer holds the text in `status.errorMessage`, which `str` would print as
-    one long escaped line.
+    A Thrift server's answer has the text in `status.errorMessage`. `str` would print the whole
+    answer as one long escaped line.
     """
     if isinstance(error, DbtRuntimeError):
         return str(error.msg)
@@ -66,7 +66,7 @@ def get_error_text(error: BaseException) -> str:
 
 
 def get_step(sql: str) -> str | None:
-    """The step of a statement of the materialization; None for any other statement."""
+    """Return the step of a statement of the materialization; None for any other statement."""
     found = STEP.search(sql)
     return found.group(1) if found else None
 
@@ -85,12 +85,12 @@ def is_analysis_error(error: BaseException, text: str) -> bool:
 
 
 def get_shown_text(error: BaseException) -> str:
-    """The part of an error's text that a user needs.
+    """Return the part of an error's text that a user needs.
 
-    An error of this package: only the raised text. A statement that Spark refused: everything above
-    the query plan and the Java stack, because the lines below the first one may point into the
-    query. Any other error: the line with the error class, such as `[DIVIDE_BY_ZERO] Division by
-    zero`, and the innermost cause if that says something else.
+    For an error of this package, this is only the raised text. For a statement that Spark refused,
+    it is everything above the query plan and the Java stack, because the lines below the first line
+    may point into the query. For any other error, it is the line with the error class, such as
+    `[DIVIDE_BY_ZERO] Division by zero`, and the innermost cause if its text is different.
     """
     text = get_error_text(error)
     if own := OWN_ERROR.search(text):
@@ -108,7 +108,7 @@ def get_shown_text(error: BaseException) -> str:
 
 
 def _without_java_class(text: str) -> str:
-    """The first line, without Java's class names in front of an error class."""
+    """Return the first line, without Java's class names in front of an error class."""
     line = text.split("\n", maxsplit=1)[0].strip()
     if described := ERROR_CLASS.search(line):
         return described.group(0)

@@ -1,4 +1,4 @@
-"""The adapter class: what the macros may call. Exactness does not depend on it."""
+"""The adapter class, whose methods the macros call. Exactness does not depend on it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dbt.adapters.spark_backfill.connections import SparkBackfillConnectionManag
 from dbt.adapters.spark_backfill.errors import RefusalError, SparkStatementError
 from dbt.adapters.spark_backfill.response import BarrierResponse
 
-# agate passes integers to Jinja as Decimal, which run_results.json would turn into strings.
+# agate passes integers to Jinja as Decimal, and run_results.json would have them as strings.
 _TO_JSON = {"bool": bool, "int": int, "float": float, "str": str}
 
 
@@ -30,8 +30,8 @@ class SparkBackfillAdapter(SparkAdapter):
     def get_adapter_run_info(cls, config: RelationConfig) -> AdapterTrackingRelationInfo:
         """Return the adapter's name for dbt's usage statistics.
 
-        dbt's own method derives the module's name from the class's name. It would find no
-        `dbt.adapters.sparkbackfill`, and fail the model after its run.
+        dbt's own method derives the module's name from the class's name. This method would look for
+        `dbt.adapters.sparkbackfill`, which does not exist, and fail the model after its run.
         """
         return replace(
             SparkAdapter.get_adapter_run_info(config),
@@ -60,7 +60,7 @@ class SparkBackfillAdapter(SparkAdapter):
 
     @available
     def set_line_if_stopped(self, line: str) -> None:
-        """Remember how far the model of this thread is, for the message if dbt is stopped.
+        """Remember the progress of this thread's model, for the message if dbt is stopped.
 
         :param line: a line that contains the model's name
         """
@@ -68,7 +68,7 @@ class SparkBackfillAdapter(SparkAdapter):
 
     @available
     def take_turn(self) -> None:
-        """Wait until no other model with `take_turns` runs a barrier; first come, first served."""
+        """Wait until no other model with `take_turns` runs a barrier. Models wait in a queue."""
         self.connections.take_turn()
 
     @available

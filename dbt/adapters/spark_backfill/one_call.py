@@ -10,9 +10,10 @@ from typing import Any
 class OneCallAtATime:
     """Calls a Thrift client; each call waits for the answer of the previous one.
 
-    dbt's main thread cancels a statement over the connection by which the model's own thread asks
-    for its progress. A client writes to and reads from one socket. If two calls run at once, one
-    may read the other's answer, and the other one waits forever.
+    To cancel a statement, dbt's main thread uses the connection over which the model's own thread
+    asks for the statement's progress. A client writes to one socket and reads from it. If two calls
+    run at the same time, one call may read the other call's answer, and the other call waits
+    forever.
     """
 
     def __init__(self, client: Any) -> None:
@@ -31,5 +32,5 @@ class OneCallAtATime:
 
 
 def let_threads_share(connection: Any) -> None:
-    """Have all cursors of a PyHive connection call one at a time."""
+    """Make all cursors of a PyHive connection call the server one at a time."""
     connection._client = OneCallAtATime(connection._client)

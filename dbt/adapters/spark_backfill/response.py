@@ -10,9 +10,9 @@ class BarrierResponse(AdapterResponse):
     """The state of a `backfilled_mv` after a run, and the result of the run.
 
     The counts of rows are sums over all barriers of the run; `epoch`, `kind`, `progress` and
-    `upstream_version` are those of its last barrier. `code` is `BARRIER`, or `NO-OP` if the run had
-    nothing to do. A field that is None is left out of
-    `run_results.json`. `rows_affected`, a field of dbt, is the sum of the three counts of rows.
+    `upstream_version` are the values of its last barrier. `code` is `BARRIER`, or `NO-OP` if the
+    run had nothing to do. A field that is None is left out of `run_results.json`. `rows_affected`,
+    a field of dbt, is the sum of the three counts of rows.
     """
 
     kind: str | None = None

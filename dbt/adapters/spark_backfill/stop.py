@@ -9,15 +9,16 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import NoReturn
 
-GOES_ON = "Nothing is lost; run again to go on"
+GOES_ON = "Nothing is lost; run again to continue"
 
 
 @dataclass
 class Stop:
-    """Remembers whether dbt was asked to stop, and the progress of each running model.
+    """Remembers if dbt was asked to stop, and the progress of each running model.
 
     A session cannot end a statement early, and dbt waits until each thread ends its model. So a
-    model is stopped between two statements. A run may end safely after any statement.
+    model is stopped between two statements. That is safe, because a run may end after any
+    statement.
     """
 
     say: Callable[[str], None]
@@ -39,10 +40,10 @@ class Stop:
         self._places.pop(thread, None)
 
     def get_text(self, thread: Hashable, step: str, begun: bool) -> str:
-        """The error of a statement that did not begin, or was interrupted. The first call of a
-        thread also prints the progress.
+        """Return the error of a statement that did not begin, or was interrupted. The first call
+        for a thread also prints the model's progress.
 
-        dbt does not show the errors of models that it has stopped.
+        It is printed because dbt does not show the errors of models that it has stopped.
         """
         if (place := self._places.pop(thread, None)) is not None:
             self.say(f"{place}. {GOES_ON}")
@@ -50,9 +51,11 @@ class Stop:
 
 
 def interrupt_on_sigterm() -> Callable[[], None]:
-    """Let SIGTERM do what Ctrl-C does, unless something handles it already; return what undoes it.
+    """Let SIGTERM do what Ctrl-C does, unless it has a handler already. Return a function to undo
+    this.
 
-    dbt handles only Ctrl-C: SIGTERM would end the process in the middle of a statement.
+    dbt handles only Ctrl-C. Without this, SIGTERM would end the process in the middle of a
+    statement.
     """
     if threading.current_thread() is not threading.main_thread():
         return lambda: None

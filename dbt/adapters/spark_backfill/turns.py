@@ -1,4 +1,4 @@
-"""Models that take turns by barriers, see the option `take_turns`."""
+"""Let models take turns, one barrier each, see the option `take_turns`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Hashable
 
 
 class Turnstile:
-    """Lets one model at a time through, in the order in which they came.
+    """Lets one model at a time run a barrier, in the order in which the models came.
 
-    A model that comes again during its own turn queues after all models that wait. So
-    models that always come again alternate, however long each turn takes.
+    A model that asks for another turn during its own turn queues after all models that wait. So
+    such models alternate, however long each turn takes.
     """
 
     def __init__(self) -> None:
@@ -20,19 +20,19 @@ class Turnstile:
         self._is_open = False
 
     def take(self, who: Hashable) -> None:
-        """Return once it is the turn of `who`, or at once if nobody has to wait any more."""
+        """Return when it is the turn of `who`, or immediately if nobody has to wait any more."""
         with self._changed:
             self._remove(who)
             self._queue.append(who)
             self._changed.wait_for(lambda: self._is_open or self._queue[0] == who)
 
     def leave(self, who: Hashable) -> None:
-        """End the turns of `who`: the next one in the queue gets the turn."""
+        """End the turns of `who`: the next model in the queue gets the turn."""
         with self._changed:
             self._remove(who)
 
     def open(self) -> None:
-        """Let all through: nobody has to wait any more."""
+        """Let all models run: no model has to wait any more."""
         with self._changed:
             self._is_open = True
             self._changed.notify_all()

@@ -1,18 +1,19 @@
 {#-
-    Return an analysis: what a run knows from Spark about the model's query, for all of its barriers. In this one it knows nothing yet. {
-      'explained': true once Spark has explained the query; until then a run knows only what the last plan says,
+    Return an analysis without facts. An analysis is what a run knows from Spark about the model's query; all barriers of the run use it. {
+      'explained': true once Spark has explained the query; until then a run only knows what the last plan says about the query,
       'key': a list of {'name', 'upstream', 'type'},
       'columns': the columns of the query, as text,
-      'used_settings': the settings that affect the query (see find_used_settings), the MV's table, or what the query reads (see analyze_time_zone),
+      'used_settings': the settings that affect the query's values (see find_used_settings), the MV's table, or the query's input (see
+        analyze_time_zone),
       'moments': the names of the upstream's columns of the type `timestamp` that the query reads; none after analyze_time_zone,
       'drops_rows': false if the query certainly returns a row for each row of the upstream,
-      'read_columns': the upstream's columns that the query reads, see find_read_columns; none if it may read any,
+      'read_columns': the upstream's columns that the query reads, see find_read_columns; none if the query may read all columns,
       'lacks_columns': true if the upstream at 'version' may lack a column that the query reads,
-      'version': the version of the upstream for which the query was explained; none if that is not certain,
+      'version': the version of the upstream for which the query was explained; none if that version is not certain,
       'upstream_columns': the names of the upstream's columns at 'version'; none if they are not known, or not needed,
       'feed_columns': see get_feed_columns; none until they are known, and none if the upstream's own feed is read,
       'key_order_checked': see check_key_order,
-      'copy_id': the id of the existing copy of the upstream, see before_choice; none until the run has looked for one
+      'copy_id': the id of the existing copy of the upstream, see before_choice; none until the run has looked for a copy
     }
 
     A macro that finds out more returns a new dict of this form.
@@ -26,12 +27,12 @@
 
 
 {#-
-    Analyze the model's query. Refuse a query from which no MV can be made, and a change table that lacks columns of the upstream. A run does
-    this once, and once more if the feed does not list all changes.
+    Analyze the model's query. Refuse a query from which no MV can be made, and a change table that lacks columns of the upstream. A run analyzes its
+    query once, and a second time if the feed does not list all changes.
 
     Arguments:
-      version: the version of the upstream that is to be read; none if it is not known yet. The query is explained over that version, because
-        columns may have been added to the table since.
+      version: the version of the upstream that is to be read; none if it is not known yet. The query is explained over that version, because columns
+        may have been added to the table after that version.
       `anew` (boolean): true if an analysis of another version may be wrong by now.
 -#}
 {% macro analyze_query(backfill, analysis, version=none, anew=false) %}
@@ -63,7 +64,7 @@
     {%- if backfill.feed and analysis.feed_columns is none -%}
         {%- set analysis = dict(analysis, feed_columns=dbt_backfill.get_feed_columns(backfill.feed)) -%}
     {%- endif -%}
-    {#- The contract is of today's query, and not of the one by which the MV in use was made. -#}
+    {#- The contract describes today's query. During a full refresh, the MV in use still has the query that created it. -#}
     {%- if dbt_backfill.get_config().get('contract').enforced and backfill.generation != 'former' -%}
         {%- do get_assert_columns_equivalent(backfill.sql) -%}
     {%- endif -%}
@@ -72,18 +73,19 @@
 
 
 {#-
-    Return the primary key as a list of {'name': the MV's column, 'upstream': the upstream's, 'type': of both}, in the order of unique_key.
+    Return the primary key as a list of {'name': the column of the MV, 'upstream': the column of the upstream, 'type': the type of both columns}, in
+    the order of unique_key.
 
     The upstream's column is taken from the topmost projection of the optimized plan, which has an unchanged column as
-    `column#1 AS __bf_key_1#2`; its name from the relation, as the query may write that in another case.
+    `column#1 AS __bf_key_1#2`. The name is taken from the relation, because the query may write the name in another case.
 
-    Raises: a column of unique_key is an expression, or is another column than upstream_key says, or has a type that cannot be a position.
+    Refuse a column of unique_key that is an expression, that is another column than upstream_key says, or whose type cannot be a position.
 -#}
 {% macro key_lineage(explained, unique_key, upstream_key) %}
     {%- set plan, attributes, keys = explained.optimized | join('\n'), dbt_backfill.get_attributes(explained.optimized[-1]), [] -%}
     {#-
-        Types that Spark can compare and render as text. Left out on purpose: float and double (NaN and statistics of files disagree), strings
-        with a collation (equal keys have unequal hashes), and every type that has no order.
+        A column of the key has a type that Spark can compare and render as text. These types are refused on purpose: float and double (NaN and
+        statistics of files disagree), strings with a collation (equal keys have unequal hashes), and every type that has no order.
     -#}
     {%- set ordered = ['tinyint', 'smallint', 'int', 'bigint', 'string', 'date', 'timestamp', 'timestamp_ntz', 'boolean', 'binary'] -%}
     {%- for column in unique_key -%}
@@ -93,20 +95,21 @@
         {%- set name, sign, id = expression.rpartition('#') -%}
         {%- set type, upstream = explained.key_types[loop.index0], attributes.get(id.rstrip('L'), '') -%}
         {%- if not upstream or upstream | lower != name | lower -%}
-            {#- Spark pads a char(n) when it reads it. That is an expression, and Spark pushes no filter on it down to files. -#}
+            {#- Spark pads the value of a char(n) column when it reads the column. The padded value is an expression, and Spark pushes no filter on an
+                expression down to files. -#}
             {%- if 'readSidePadding(' in expression or 'readSidePadding(' in plan and ') AS ' ~ expression in plan -%}
                 {%- do dbt_backfill.refuse(
-                    "'" ~ column ~ "' of unique_key has the type char(n), which cannot be a position",
+                    "the column '" ~ column ~ "' of unique_key has the type char(n), which a key cannot have",
                     'Give the upstream a key of the type string or varchar(n)'
                 ) -%}
             {%- endif -%}
             {%- do dbt_backfill.refuse(
-                "'" ~ column ~ "' of unique_key is not a column of the upstream but an expression",
+                "the column '" ~ column ~ "' of unique_key is an expression, not a column of the upstream",
                 'Select the primary key of the upstream unchanged (another name is fine)'
             ) -%}
         {%- elif upstream_key and upstream_key[loop.index0] | lower != upstream | lower -%}
             {%- do dbt_backfill.refuse(
-                "upstream_key says that '" ~ column ~ "' carries '" ~ upstream_key[loop.index0] ~ "', but the query takes it from '" ~ upstream ~ "'",
+                "upstream_key says that '" ~ column ~ "' carries '" ~ upstream_key[loop.index0] ~ "', but in the query it carries '" ~ upstream ~ "'",
                 'Correct or remove upstream_key'
             ) -%}
         {%- elif upstream in keys | map(attribute='upstream') -%}
@@ -115,7 +118,7 @@
             ) -%}
         {%- elif type not in ordered and not type.startswith('decimal(') -%}
             {%- do dbt_backfill.refuse(
-                "'" ~ column ~ "' of unique_key has the type " ~ type ~ ', which cannot be a position',
+                "the column '" ~ column ~ "' of unique_key has the type " ~ type ~ ', which a key cannot have',
                 'Use a key of integers, strings (without a collation), dates, timestamps, decimals, booleans or binary'
             ) -%}
         {%- endif -%}
@@ -143,9 +146,9 @@
 
 
 {#-
-    Add the session's time zone to the used settings if the query's input depends on it: the query reads columns of the type `timestamp`, and
-    the upstream or its change table is partitioned by one. The tables are checked before anything is read, after a gap, and when the query
-    has changed. Otherwise the last plan has the answer, because only a replaced upstream has other partitions.
+    Add the session's time zone to the used settings if the rows that the query reads depend on the time zone. They depend on it if the query reads
+    columns of the type `timestamp`, and the upstream or its change table is partitioned by such a column. The tables are checked before anything is
+    read, after a gap, and when the query has changed. Otherwise the last plan has the answer, because only a replaced upstream has other partitions.
 -#}
 {% macro analyze_time_zone(backfill, state, observed, analysis, anew) %}
     {%- set zone, names = 'spark.sql.session.timeZone', analysis.moments -%}
@@ -162,8 +165,8 @@
 
 
 {#-
-    Refuse a key if a table orders it differently than Spark does: the table would skip files that have keys of a range. Return `analysis`,
-    which records that this was checked.
+    Refuse a key if a table orders its values differently than Spark does: a read of a range would skip files that have keys of the range. Return the
+    analysis, which then records that the order was checked.
 
     The tables are checked at the first barrier, before a rebuild and after a gap, at most once in a run. The order of a column cannot change
     without a gap.
@@ -192,20 +195,20 @@
     {%- set upstream = backfill.upstream.relation.render() -%}
     {%- if observed.get('version', version) != version -%}
         {%- do dbt_backfill.refuse(
-            'version ' ~ version ~ ' of ' ~ upstream ~ ', which is pinned, does not have the columns that the query reads',
+            "backfill_mode 'snapshot' reads version " ~ version ~ ' of ' ~ upstream ~ ', but the query reads columns that this version does not have',
             "Let the backfill finish first, or set another backfill_mode than 'snapshot'"
         ) -%}
     {%- endif -%}
     {%- do dbt_backfill.refuse(
-        'the columns of ' ~ upstream ~ ' were changed, and its snapshot ' ~ version ~ ' lacks columns that the query reads',
-        'Write to that table, so that it gets a snapshot with its current columns; an INSERT of no rows is enough'
+        'the columns of ' ~ upstream ~ ' were changed, but its snapshot ' ~ version ~ ' does not have all columns that the query reads',
+        'Write to ' ~ upstream ~ ': this creates a snapshot with the current columns; an INSERT of no rows is enough'
     ) -%}
 {% endmacro %}
 
 
 {#-
     Return how the model differs from the last plan: {
-      'rebuild': why the MV is to be rebuilt; none if it is not,
+      'rebuild': why the MV is to be rebuilt; none if no rebuild is needed,
       'columns': how the columns of the query differ, if `on_schema_change` lets the MV get these columns, see find_other_columns; else none
     }
 
@@ -234,7 +237,7 @@
         {%- endif -%}
         {%- if refuses_all -%}
             {%- set which = 'its' if options.on_schema_change == 'sync_all_columns' else 'new' -%}
-            {%- set more = ', and not by ' ~ which ~ ' columns alone: ' ~ found.why if found.why else '' -%}
+            {%- set more = ', and more than ' ~ which ~ ' columns changed: ' ~ found.why if found.why else '' -%}
             {%- do dbt_backfill.refuse(
                 reason ~ ' since its last barrier' ~ more,
                 "Undo the change, or rebuild the MV: once with --full-refresh, or always with on_query_change='rebuild'"
@@ -251,8 +254,8 @@
 
 
 {#-
-    Return how the model differs from the model of a plan, `last`; none if both mean the same. The number of vnodes and the order of the
-    backfill do not count, because they do not change the rows: the MV keeps its own, see report_kept_shape.
+    Return how the model differs from the model of a plan, `last`; none if both models have the same meaning. The number of vnodes and the order of
+    the backfill are not compared, because they do not change the rows: the MV keeps its number and its order, see report_kept_shape.
 -#}
 {% macro find_difference(backfill, settings, analysis, last) %}
     {%- set changed, options = dbt_backfill.find_changed_setting(last, settings), backfill.options -%}
@@ -286,8 +289,9 @@
 
 {#-
     True if a plan's query is the same as the model's, apart from comments and white space. An earlier version of this package computed the
-    stored hash in another way, so the words are compared too. Letters in another case make it another query, because a name may become a
-    value (`to_json(struct(Id))`). So do common table expressions in another order, because the meaning of a name may depend on the order.
+    stored hash in another way, so the words of both queries are compared if the hashes differ. Queries with a letter in another case are different,
+    because a name may become a value (`to_json(struct(Id))`). Queries with common table expressions in another order are different, because the
+    meaning of a name may depend on the order.
 -#}
 {% macro is_same_query(backfill, plan) %}
     {{ return(plan.query_hash == backfill.query_hash or dbt_backfill.get_words(plan.query) == dbt_backfill.get_words(backfill.query)) }}
@@ -299,7 +303,7 @@
     plan, in which the ids of expressions are numbered in the order of appearance}; none if the query does not run.
 
     Arguments:
-      columns (list or none): the columns of the query that are compared; none for all of them.
+      columns (list or none): the columns of the query that are compared; none to compare all columns.
       scan (string or none): a select that the query reads instead of today's upstream.
 -#}
 {% macro explain_comparably(backfill, query, columns=none, scan=none) %}

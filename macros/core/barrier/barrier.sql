@@ -1,42 +1,46 @@
 {#-
-    One barrier from top to bottom. `tests/exactness/protocol.py` models the same protocol, with all kinds of barriers; random histories test it.
+    Run one barrier from top to bottom. `tests/exactness/protocol.py` models the same protocol with all kinds of barriers, and random histories test
+    that model.
 
-      observe   the state (the run reads it once, and each commit returns the next one) and the upstream: its newest version, and what its
-                feed lists since the committed version (observe_state, in observe.sql, and observe_upstream)
+      observe   read the state (observe_state, in observe.sql) and the upstream (observe_upstream). The run reads the state once, and each commit
+                returns the next state. Of the upstream, read the newest version and the changes that the feed lists since the committed version
       plan      choose_plan chooses a kind and a range. One script stages the changed keys up to the position, checks the keys that the plan
                 reads, and stores the plan in the progress table, for the epoch after the committed one (plan_barrier). A refusal comes before
                 anything is written to the MV or its state. If an earlier run left a plan, that plan is executed word for word, or given up
                 (adopt_plan, in recover.sql). If another run stores a plan in the meantime, this run executes that plan: its version was
-                readable a moment ago. Two runs never execute different plans of one epoch
+                readable a moment ago. So two runs never execute different plans of one epoch
       steps     the statements that write the MV (run_steps, get_steps): as a rule a MERGE of the changes and then a MERGE of the range, or a
-                single MERGE if both are small. After the first MERGE the MV is Q(S' where pk <= P), after the second Q(S' where pk <= P'). In
-                the opposite order the MV would be a mixture of two versions. The source of each statement has the fence as a condition. The
-                fence reads the progress table and fails unless the plan is still the one to execute (get_fence says why that is enough)
-      commit    one statement on the progress table, guarded by the epoch and by the plan: if it is sent twice or arrives late, it does
-                nothing (commit_barrier). It comes last because it ends the plan: after it, every late statement fails at its fence
+                single MERGE if both are small. After the first MERGE the MV is Q(S' where pk <= P), after the second Q(S' where pk <= P'). If the
+                range were merged first, the MV would be a mixture of two versions after it. The source of each statement has the fence as a
+                condition. The fence reads the progress table, and fails if another run has committed the plan or given it up (get_fence says why that
+                is enough)
+      commit    one statement on the progress table (commit_barrier). Its condition has the epoch and the plan: if the statement is sent twice or
+                arrives late, it changes nothing. The commit comes last because it ends the plan: after the commit, every late statement of the plan
+                fails at its fence
 
     A run that dies before it has stored its plan has not written to the MV or its state. It may leave a copy of the upstream or temporary
     views; a later run replaces these. A run that dies after it has stored its plan leaves the plan, and the next run sends the same
-    statements again. A statement that was executed already changes nothing. The MV is an exact prefix after each statement, not only after
-    the commit.
+    statements again. If a statement was executed already, executing it again changes nothing. The MV is an exact prefix after each statement, not
+    only after the commit.
 
-    If the changes cannot be read, choose_recovery decides how much of the MV is compared with the query. find_gap detects that before
-    planning; find_next_attempt and new_attempt detect it during planning. As a rule the whole MV is compared. After a plan was given up, only
-    what that plan could write to is compared, unless columns are being filled (find_touched_ranges). With `on_gap` the user can choose a
-    sweep or a refusal instead. An adopted table is compared window by window, and so are rows that get new columns (`fill`).
+    If the changes cannot be read, choose_recovery decides how much of the MV is compared with the query. find_gap detects unreadable changes before
+    planning; find_next_attempt and new_attempt detect them during planning. As a rule the whole MV is compared. After a plan was given up, only the
+    keys that this plan could write to are compared, unless columns are being filled (find_touched_ranges). With `on_gap` the user can choose a sweep
+    or a refusal instead of the comparison. An adopted table is compared window by window. Rows that get new columns are also compared window by
+    window (`fill`).
 
-    Returns {'plan', 'state', 'counts', 'seconds', 'seconds_without_copy': without the time of a copy of the upstream, because that copy also
-    serves later ranges, 'analysis'}; none if there is nothing to do; {'waits'} if the feed has not landed the changes yet.
+    Return {'plan', 'state', 'counts', 'seconds', 'seconds_without_copy': the seconds without the time to copy the upstream, because later ranges read
+    the same copy, 'analysis'}. Return none if there is nothing to do, and {'waits'} if the feed has not landed the changes yet.
 
     Arguments:
       analysis (dict): what the run already knows about its query, see new_analysis.
       next (dict or text): see choose_plan.
-      last (boolean): true if the run ends after this barrier, unless its kind does not count (`follows`, see kind_of).
+      last (boolean): true if the run ends after this barrier. If the barrier does not count (`follows`, see kind_of), the run continues nevertheless.
 -#}
 {% macro run_barrier(backfill, state, analysis, rebuild, next=none, last=false) %}
     {%- set started_at = modules.datetime.datetime.now() -%}
 
-    {#- Observe. If nothing was committed yet, the log has to reach back to the version of the stored plan. -#}
+    {#- Observe. If no barrier was committed yet, the log has to reach back to the version of the stored plan. -#}
     {%- set stored = state.get('planned') -%}
     {%- set observed = dbt_backfill.observe_upstream(backfill, state, dbt_backfill.get_feed_start(state) or stored) -%}
 
@@ -46,7 +50,7 @@
         {%- set planned = dbt_backfill.adopt_plan(backfill, state, observed, stored, rebuild) -%}
     {%- else -%}
         {%- set copy = dbt_backfill.before_choice(backfill, state, observed, analysis) -%}
-        {#- A copy that has all remaining rows can also give the bounds of the next ranges. -#}
+        {#- If a copy has all remaining rows, the bounds of the next ranges can be found in the copy. -#}
         {%- set bounds_from = dbt_backfill.new_copied_source(copy) if copy and dbt_backfill.is_whole(copy) else none -%}
         {%- set choice = dbt_backfill.choose_plan(dict(backfill, source=bounds_from), state, observed, analysis, rebuild, next) -%}
         {%- if choice is none -%}
@@ -90,11 +94,12 @@
 
 
 {#-
-    Return what the upstream has now, see read_upstream. If the changes come from a change table of the user's own, `feed` has the same for
-    that table. The position of the change table is read first, so that the upstream is not behind it.
+    Return what Spark reports about the upstream now, see read_upstream. If the changes come from the user's change table, the entry `feed` has the
+    same facts about the change table. The position of the change table is read before the upstream, so that the upstream is not behind the change
+    table.
 
     Arguments:
-      since (dict or none): the committed plan, none if nothing was read yet.
+      since (dict or none): the committed plan; none if no version of the upstream was read yet.
 -#}
 {% macro observe_upstream(backfill, state, since) %}
     {%- set followed = backfill.feed or backfill.upstream -%}
@@ -114,7 +119,7 @@
 {% endmacro %}
 
 
-{#- Return the counts of a committed plan, as {'changed', 'deleted'}, without those that are not known. -#}
+{#- Return the counts of a committed plan, as {'changed', 'deleted'}. An entry that is not known is absent. -#}
 {% macro get_committed_counts(committed) %}
     {%- if committed.get('changed_row_count') is none -%} {{ return({}) }} {%- endif -%}
     {%- set changed, deleted = committed.changed_row_count, committed.get('deleted_row_count') -%}
@@ -127,8 +132,8 @@
       'failed': the name of the step that failed, if the plan may be given up, see run_merge; else none,
       'counts': see get_merge_counts; {} if the plan merged no changes,
       'left_at': see run_replacement; none if the plan does not replace the MV,
-      'views': the temporary views of its changes, which the commit drops,
-      'analysis': what the run knows about its query by now, see new_analysis
+      'views': the temporary views of the plan's changes; the commit drops them,
+      'analysis': what the run knows about its query after these steps, see new_analysis
     }
 
     Arguments:
@@ -147,7 +152,7 @@
         {%- if backfill.feed and analysis.feed_columns is none -%}
             {%- set analysis = dict(analysis, feed_columns=dbt_backfill.get_feed_columns(backfill.feed)) -%}
         {%- endif -%}
-        {#- Another run made this plan. Its changes may have columns that the upstream did not have at the plan's version, so those of that
+        {#- Another run made this plan. The changes may have columns that the upstream did not have at the plan's version, so the columns of that
             version are read. -#}
         {%- set traits, known = dbt_backfill.upstream_traits(backfill.upstream), analysis -%}
         {%- if traits.takes_added_columns and not traits.stages_ranges -%}
@@ -194,8 +199,8 @@
 
 
 {#-
-    Run a statement that writes the MV. `may_give_up` is true if an earlier run left the plan and the upstream has a newer version now. Then a
-    failure is not raised but returned, and the plan can be given up. (Jinja cannot catch an error, but a SQL script can.) Otherwise a row on
+    Run a statement that writes the MV. `may_give_up` is true if an earlier run left the plan and the upstream has a newer version now. In this case a
+    failure is returned instead of raised, so that the plan can be given up. (Jinja cannot catch an error, but a SQL script can.) Otherwise a row on
     which the query or a constraint fails would stop the MV for ever, even after the row was corrected upstream.
 
     Returns {'may_give_up', 'failed': the name of the step if it failed, else none, 'result': dbt's table, none with may_give_up}.
@@ -258,13 +263,13 @@
 
 
 {#-
-    Return the statements of a plan that write the MV's rows, in the order of execution: a list of {'name', 'sql', 'counts': which rows are
-    counted, see get_merge_counts; absent if none are, 'replaces': true if the statement replaces the MV}. The ALTERs are not in the list;
-    run_alterations sends them before. This macro asks Spark only for the columns of the MV and of the query.
+    Return the statements of a plan that write the MV's rows, in the order of execution: a list of {'name', 'sql', 'counts': which rows are counted,
+    see get_merge_counts; absent if no rows are counted, 'replaces': true if the statement replaces the MV}. The ALTERs are not in the list:
+    run_alterations sends them before these statements. This macro asks Spark only for the columns of the MV and of the query.
 
     Arguments:
       staged (dict or none): the changes, as stage_changes returned them; none if there are none.
-      columns (list or none): of the MV, if they are known.
+      columns (list or none): the columns of the MV, if they are known.
 -#}
 {% macro get_steps(backfill, state, plan, staged=none, columns=none) %}
     {%- set kind, of_barrier, in_barrier = dbt_backfill.kind_of(plan), ' of the barrier ' ~ plan.epoch, ' in the barrier ' ~ plan.epoch -%}
@@ -278,7 +283,7 @@
         {%- set sql = dbt_backfill.get_stopping_sql(backfill, plan) -%}
         {{ return([{'name': 'stop what is on its way' ~ in_barrier, 'sql': sql}] if sql else []) }}
     {%- elif kind.positions == 'rescale' -%}
-        {#- In a sweep nothing is promised above the position. The rows there are compared when the sweep reaches them. -#}
+        {#- During a sweep, the MV's rows above the position may be wrong. The sweep compares them when it reaches them. -#}
         {{ return([] if state.uniform or plan.sweeps or plan.vnode_count > state.committed.vnode_count else [{
             'name': 'remove what is read again after the barrier ' ~ plan.epoch,
             'sql': dbt_backfill.get_lowering_sql(backfill, state, plan), 'counts': 'deleted',
@@ -320,23 +325,23 @@
 
       follows          true if the barrier brings the MV to a version of the upstream; only such a barrier counts towards
                        `barriers_per_run`
-      merges_changes   true if it merges the upstream's changes up to the position; 'limited': only if its plan lists what given-up plans
-                       could write to (`touched`, see find_touched_ranges)
-      slice            the rows that it reads from the snapshot. 'insert': the next range above the position, where the MV has no rows yet (in
-                       a sweep it has some, and they are compared). 'replace': a window of the rows up to the position, which is compared.
-                       'all': everything up to the position, which is compared. none: no rows
+      merges_changes   true if it merges the upstream's changes up to the position; 'limited': true only if its plan lists the ranges that given-up
+                       plans could write to (`touched`, see find_touched_ranges)
+      slice            the rows that it reads from the snapshot. 'insert': the next range above the position, where the MV has no rows yet (during a
+                       sweep the MV has rows there, and they are compared). 'replace': a window of the rows up to the position, which is compared.
+                       'all': all rows up to the position, which are compared. none: no rows
       table            'keep': the MV stays; 'empty': an empty table replaces it; 'swap': the rows of the next generation replace it
       positions        what the commit does to the positions of the vnodes, see get_committed_columns
 
     The purpose of each kind:
 
-      advance    the usual barrier. The changes are filtered by the old position and the range is read at the new version. So they are
-                 disjoint, and the MV is an exact prefix between the two MERGEs as well
-      fill       the query returns other columns than before, and the existing rows get them, window by window. A second position says how far
-                 the new columns are filled, see new_filling. All columns of a window are compared, so that afterwards its rows are what the
-                 query returns, whatever they were before
-      reanchor   no feed leads from the committed version to the new one. The MV is repaired at the same position: the whole MV, or only what
-                 given-up plans could write to
+      advance    the usual barrier. The changes have keys up to the old position; the range has keys above the old position and is read at the new
+                 version. So no key is in both, and the MV is an exact prefix even between the two MERGEs
+      fill       the query returns other columns than before, and the existing rows get these columns, window by window. A second position says how
+                 far the new columns are filled, see new_filling. All columns of a window are compared, so after the barrier the rows of the window
+                 are equal to the query's rows
+      reanchor   no feed lists the changes from the committed version to the new version. The MV is compared with the query and repaired, but its
+                 position does not move. The whole MV is compared, or only the keys that given-up plans could write to
       sweep      a re-anchor in slices. The position goes back to the start, at the new version, but the rows stay: the next barriers compare
                  their ranges with these rows, see is_sweeping
       reset      a full refresh: afterwards no vnode has started. The next barriers read the changes and ranges

@@ -1,19 +1,19 @@
 {#-
-    Return what the next barrier is to do, after an observation; none if there is nothing to do: {
-      'plan': of the kind `reset`, `swap`, `reanchor`, `sweep`, `fill` or `advance`, as it would be stored, but without the numbers of rows,
-        which are counted before that,
-      'most_rows': the plan is stored only if its range has at most so many rows; absent if any number is allowed,
-      'analysis': what the run knows about its query by then
+    Return what the next barrier is to do, judging by what was observed; none if there is nothing to do: {
+      'plan': of the kind `reset`, `swap`, `reanchor`, `sweep`, `fill` or `advance`, as it would be stored, but without the numbers of rows. They are
+        counted before the plan is stored,
+      'most_rows': the plan is stored only if its range has at most this number of rows; absent if any number is allowed,
+      'analysis': what the run knows about its query after this choice
     }
 
-    This macro makes every refusal that needs no reading of rows.
+    This macro refuses everything that can be refused without reading rows.
 
     Arguments:
       observed (dict): the upstream, as observe_upstream returned it.
       analysis (dict): see new_analysis.
       rebuild (string or none): why the MV is to be rebuilt.
-      next (dict or text): the generation that is to replace the MV, see read_filled_generation; 'planned' if a plan for that existed already
-        and was given up.
+      next (dict or text): the generation that is to replace the MV, see read_filled_generation; 'planned' if an earlier plan was to replace the MV
+        with it, but was given up.
 -#}
 {% macro choose_plan(backfill, state, observed, analysis, rebuild, next=none) %}
     {%- if next == 'planned' -%} {{ return(none) }} {%- endif -%}
@@ -27,15 +27,15 @@
     {%- if options.backfill_vnodes or not state.uniform -%} {%- do dbt_backfill.check_vnodes(backfill, state) -%} {%- endif -%}
     {%- set started, is_pinned = dbt_backfill.has_started(state), dbt_backfill.stays_at_snapshot(backfill, state) -%}
     {%- set gap = dbt_backfill.find_gap(backfill, state, observed) -%}
-    {#- The newest version, or, in the mode `snapshot` until every vnode has finished, the one at which the backfill began. -#}
+    {#- The plan reads the newest version. In the mode `snapshot`, until every vnode has finished, it reads the version at which the backfill
+        began. -#}
     {%- set version = state.upstream_version if is_pinned and not gap else observed.version -%}
     {%- set windows, filling = dbt_backfill.read_windows(backfill, state), dbt_backfill.get_filling(state) -%}
     {%- set undropped = state.committed.get('drops') if state.dirty else none -%}
-    {#- A plan that was given up may not have dropped the columns that it was to drop. They have to be dropped even if no column is being
-        filled. -#}
+    {#- If a plan was given up, it may not have dropped its columns. Those columns have to be dropped even if no column is being filled. -#}
     {%- if undropped -%} {%- set filling = dict(filling or dbt_backfill.new_filling([]), drops=undropped) -%} {%- endif -%}
     {%- set moves = (windows.moving != [] or filling) and options.backfill_rate_limit != 0 -%}
-    {#- If the user has a change table, there may be changes as soon as that table has new rows. -#}
+    {#- If the user has a change table, new rows in the change table mean that there may be changes. -#}
     {%- set has_moved = observed.feed.version != (dbt_backfill.get_source(state.committed, 'feed') or {}).get('version')
         if backfill.feed and not is_pinned else version != state.get('upstream_version') -%}
     {%- set waits = not gap and not moves and not (started and has_moved) -%}
@@ -76,7 +76,7 @@
 {% endmacro %}
 
 
-{#- Return why the MV has to be rebuilt, whatever changed upstream; none as a rule. -#}
+{#- Return why the state requires that the MV is rebuilt; none as a rule. -#}
 {% macro find_rebuild(state) %}
     {%- if state.committed.kind == 'replace' -%} {{ return('another table had replaced it') }} {%- endif -%}
     {{ return('a rebuild was given up' if dbt_backfill.is_abandoned_reset(state.committed) else none) }}
@@ -84,8 +84,8 @@
 
 
 {#-
-    True if a committed plan is a reset or a swap that was given up. (A reset reads no version.) The MV may already have the columns of that
-    plan, but the progress table has the key and vnodes of the plan before it. So only a plan that replaces the MV again can follow.
+    True if a committed plan is a reset or a swap that was given up. (A reset is recognized by its source, which has no version.) The MV may already
+    have the columns of that plan, but the progress table has the key and vnodes of the previous plan. So the next plan has to replace the MV again.
 -#}
 {% macro is_abandoned_reset(plan) %}
     {%- set replaces = dbt_backfill.get_source(plan).get('version') is none or plan.get('generation') is not none -%}
@@ -103,8 +103,8 @@
     {%- endif -%}
     {%- for vnode in backfill.options.backfill_vnodes or [] if vnode >= state.committed.vnode_count -%}
         {%- do dbt_backfill.refuse(
-            'backfill_vnodes names vnode ' ~ vnode ~ ', and it has ' ~ state.committed.vnode_count ~ ' vnodes',
-            'Vnodes are numbered from 0 to ' ~ (state.committed.vnode_count - 1)
+            'the option backfill_vnodes contains vnode ' ~ vnode ~ ', but the MV has ' ~ state.committed.vnode_count ~ ' vnodes',
+            'Use vnode numbers from 0 to ' ~ (state.committed.vnode_count - 1)
         ) -%}
     {%- endfor -%}
 {% endmacro %}
@@ -129,7 +129,7 @@
 
 
 {#-
-    Return why the changes since the committed plan cannot be read, as the end of a sentence; none if they can. Refuse an upstream whose later
+    Return why the changes since the committed plan cannot be read, as the end of a sentence; none if they can. Refuse an upstream if its later
     changes could not be read either.
 -#}
 {% macro find_feed_gap(backfill, observed, committed) %}
@@ -139,8 +139,8 @@
         {%- set followed = dict(
             dbt_backfill.get_source(committed), key=(committed.get('key') or []) | map(attribute='upstream') | list
         ) -%}
-        {#- Only if the committed plan has the model's key: a model with another key is refused, or rebuilt. Not for the MV in use during a
-            full refresh beside it: the user may refresh it because its changes cannot be followed. -#}
+        {#- Check this only if the committed plan has the model's key: a model with another key is refused or rebuilt anyway. During a full refresh
+            beside the MV, do not check it for the MV in use: the user may refresh the MV because its changes cannot be followed. -#}
         {%- set names = (committed.get('key') or []) | map(attribute='name') | map('lower') | list -%}
         {%- if dbt_backfill.upstream_traits(backfill.upstream).stages_ranges and backfill.get('generation') != 'former'
                 and names == backfill.options.unique_key | map('lower') | list -%}
@@ -159,8 +159,8 @@
 
 
 {#-
-    Return the vnodes whose position is to move, and from where: {'moving': none for all of them, else a list (empty if all selected vnodes
-    have finished), 'low': the lowest of their positions as literals; none if one of them has not started}.
+    Return which vnodes are to move, and where their next range begins: {'moving': a list of vnodes (empty if all selected vnodes have finished), or
+    none for all vnodes, 'low': the lowest position of these vnodes as literals; none if one of these vnodes has not started}.
 -#}
 {% macro read_windows(backfill, state) %}
     {%- set selected = backfill.options.backfill_vnodes -%}
@@ -186,7 +186,7 @@
 {% endmacro %}
 
 
-{#- Return a plan that reads the upstream at a version, with the position unmoved so far. -#}
+{#- Return a plan that reads the upstream at a version but does not move the position yet. -#}
 {% macro new_plan_at(backfill, state, analysis, kind, upstream, version, reason=none) %}
     {%- set plan = dbt_backfill.new_plan(backfill, state, analysis, kind, reason) -%}
     {%- set sources = [dict(
@@ -195,7 +195,7 @@
         **({'definition': upstream.definition} if upstream.get('definition') else {})
     )] -%}
     {%- if upstream.get('feed') -%}
-        {#- The user's change table is read up to its newest position; while the snapshot is pinned, up to the committed position. -#}
+        {#- The user's change table is read up to its newest position. While the snapshot is pinned, it is read only up to the committed position. -#}
         {%- set pinned = dbt_backfill.kind_reads_range(plan) and dbt_backfill.stays_at_snapshot(backfill, state) -%}
         {%- set at = (dbt_backfill.get_source(state.committed, 'feed') or {}) if pinned else upstream.feed -%}
         {%- do sources.append({
@@ -218,7 +218,7 @@
       analysis (dict): of the query, see new_analysis.
 -#}
 {% macro new_plan(backfill, state, analysis, kind, reason=none) %}
-    {#- A backfill keeps the order in which it began, even if the config says another one by now: its positions mean nothing in the other order. -#}
+    {#- A backfill keeps the order in which it began, even if the config now has another order: the positions have no meaning in another order. -#}
     {%- set order = dbt_backfill.get_order(state.committed.key) if state.committed.get('key') else backfill.options.backfill_order -%}
     {{ return({
         'epoch': state.epoch + 1, 'backfill_id': state.committed.backfill_id, 'kind': kind, 'reason': reason,
@@ -238,9 +238,10 @@
 
 
 {#-
-    Return the key of a query, with the column of the progress table that has the position of each key column. A column that the committed
-    plan used for the same column of the upstream is kept. Otherwise it is a new column with the upstream's name. It gets a prefix if the
-    progress table uses that name already: for itself, for another column of the key, or, with another type, for a key before a full refresh.
+    Return the key of a query, with the column of the progress table that has the position of each key column. If the committed plan has the same
+    column of the upstream in its key, the column of its position is kept. Otherwise the position gets a new column with the upstream's name. The name
+    gets a prefix if the progress table uses the name already: for a column of its own, for another column of the key, or, with another type, for a
+    key before a full refresh.
 
     Arguments:
       present (dict): names in lower case -> types of the columns that the table has.
@@ -351,7 +352,7 @@
 {% endmacro %}
 
 
-{#- True if the MV has earlier rows above the position, which a sweep has not reached. -#}
+{#- True if the MV has earlier rows above the position that a sweep has not compared yet. -#}
 {% macro is_sweeping(state) %}
     {{ return((state.committed.get('kind') == 'sweep' or state.committed.get('sweeps', false)) and not state.finished) }}
 {% endmacro %}
@@ -361,13 +362,13 @@
     Describe columns that are being filled in the rows that existed already: {
       'columns': a list of {'name', 'type', 'was': the column's type in the MV, if it is to be widened}. A column is filled because it is new
         or widened, or because its definition was changed while it was being filled,
-      'position': the literals of the second position: up to it, the columns have what the query returns; none at the beginning,
+      'position': the literals of the second position; up to this position, the columns have the query's values; none at the beginning,
       'row_count': how many rows of the upstream were read to fill them,
       'drops': the names of columns that the next plan has to drop
     }
 
-    Above the second position nothing is promised of these columns. Their values may be null, or come from a row that changed since then, or
-    from the previous definition or type of the column.
+    Above the second position these columns may have wrong values: null, a value of a row that has changed since then, or a value of the column's
+    previous definition or type.
 -#}
 {% macro new_filling(columns, position=none, row_count=0, drops=[]) %}
     {{ return({'columns': columns, 'position': position, 'row_count': row_count, 'drops': drops}) }}

@@ -1,11 +1,11 @@
 {#-
-    The step "commit" of a barrier: one statement moves the progress to the plan's epoch. It is guarded by the previous epoch and by the plan.
-    It is an UPDATE, or a MERGE if the vnodes or the columns of the key change. The outcome is recorded with the plan. Return the committed
-    state.
+    Run the step "commit" of a barrier: one statement moves the progress to the plan's epoch. Its condition has the previous epoch and the plan. The
+    statement is an UPDATE, or a MERGE if the vnodes or the columns of the key change. It records the outcome of the barrier with the plan. Return the
+    committed state.
 
     Arguments:
       counts (dict): as get_merge_counts returned it; empty if the barrier had no changes.
-      ends (boolean): true if the run ends with this barrier, so that the same script writes the history.
+      ends (boolean): true if the run ends with this barrier. In this case the same script writes the history.
       views (list): the temporary views that are not needed after the commit.
       left_at (string or none): see run_replacement.
       seconds (number or none): how long the barrier has taken so far, without the time to copy the upstream.
@@ -18,7 +18,7 @@
             declare __bf_control string;
             set outcome = ({{ dbt_backfill.get_outcome_sql(backfill, state, plan, counts, left_at, seconds) }});
             {{ dbt_backfill.get_commit_sql(backfill, state, plan) }}
-            {#- If another barrier follows in this run, this script also reads the log for it. Otherwise the log is not read here. #}
+            {#- If another barrier follows in this run, this script also reads the log for that barrier. #}
             {{ dbt_backfill.get_control_statement(backfill, backfill.get('controls_of') or plan.backfill_id) }}
             set state = ({{ dbt_backfill.get_state_sql(
                 backfill, plan=plan, followed=none if ends else backfill.feed or backfill.upstream, control=true
@@ -33,8 +33,8 @@
         end
     {%- endset -%}
     {%- set sent = namespace(state=none) -%}
-    {#- On Delta a conflict raises no error (get_yielding_sql). If the plan is still stored, the conflict was with an OPTIMIZE, say; then send
-        the script again. -#}
+    {#- On Delta a conflict raises no error (get_yielding_sql). If the plan is still stored, the conflict was with something like an OPTIMIZE, and the
+        script is sent again. -#}
     {%- for _ in range(3) -%}
         {%- if sent.state is none or dbt_backfill.is_executable(sent.state, plan) -%}
             {%- set read = dbt_backfill.run_json('commit the barrier ' ~ plan.epoch, sql, backfill.mv)[0] -%}
@@ -51,7 +51,7 @@
 {% endmacro %}
 
 
-{#- True if a plan is the one to execute, according to a state that was read; executable_plan_predicate asks the same of the table. -#}
+{#- True if a plan is still to be executed, according to a state that was read. executable_plan_predicate checks the same in the progress table. -#}
 {% macro is_executable(state, plan) %}
     {%- set planned = state.get('planned') or {} -%}
     {{ return([state.epoch, planned.get('plan_id'), planned.get('kind')] == [plan.epoch - 1, plan.plan_id, plan.kind]) }}
@@ -64,7 +64,7 @@
 {% endmacro %}
 
 
-{#- Refuse to continue with a plan that another run has committed or replaced; the fence refuses that inside a statement. -#}
+{#- Refuse to continue with a plan that another run has committed or replaced. Inside a statement, the fence refuses it. -#}
 {% macro refuse_concurrent_run(plan, mv=none) %}
     {%- do dbt_backfill.refuse(
         'another run went on while this one executed the barrier ' ~ plan.epoch,
@@ -78,12 +78,13 @@
 
       committed_at, committed_by: the time, and an id of this execution of the script
       changed_row_count, deleted_row_count
-      sized_rows, seconds: only with the option barrier_seconds: the size of its range, and, if this run made the plan, how long the barrier
-        took
+      sized_rows, seconds: only with the option barrier_seconds: the size of a range that barrier_seconds allowed; and, if this run made the plan, how
+        long the barrier took
       mv_snapshot_id, mv_root_id, mv_reset_id: of an Iceberg MV: its snapshot after the barrier, the oldest known ancestor of that
         snapshot, and its reset id, see get_reset_id
-      begun_anew: of an Iceberg MV: true if something else has replaced it. Then the oldest ancestor differs from that of the previous
-        barrier; or, if the barrier replaces the MV, the barrier's snapshot is not an ancestor of the current one
+      begun_anew: of an Iceberg MV: true if something other than this barrier has replaced the MV. In this case the snapshot's oldest ancestor is not
+        the one that the previous barrier recorded. If the barrier itself replaces the MV, the barrier's snapshot is not an ancestor of the current
+        snapshot
 -#}
 {% macro get_outcome_sql(backfill, state, plan, counts, left_at=none, seconds=none) -%}
     {%- set is_iceberg = backfill.options.file_format == 'iceberg' -%}
@@ -118,7 +119,7 @@
             max_by(cast(snapshot_id as string), made_current_at) as snapshot,
             max(if(is_current_ancestor and parent_id is null, cast(snapshot_id as string), null)) as root
             {%- if left_at %},
-            {#- A compaction may have made a later snapshot. #}
+            {#- A compaction may have made a snapshot after the barrier's own. #}
             bool_or(is_current_ancestor and cast(snapshot_id as string) = {{ dbt_backfill.string_literal(left_at) }}) as stands
             {%- endif %}
         from {{ backfill.mv.render() }}.history
@@ -127,7 +128,7 @@
 {%- endmacro %}
 
 
-{#- Return the statements of the script that move the progress table, if the plan is the one to execute. -#}
+{#- Return the statements of the script that move the progress table, if the plan is still to be executed. -#}
 {% macro get_commit_sql(backfill, state, plan) -%}
     {%- if plan.kind == 'rescale' -%}
         {{ dbt_backfill.get_rescale_statement(backfill, state, plan) }}
@@ -156,14 +157,14 @@
 
 {#-
     Return the columns of the progress table that the commit of a plan sets: {name: SQL over a row of it, `progress`}. For every kind, the
-    epoch moves, the stored plan is removed, and the plan with its outcome becomes the last barrier. The barrier before it is added to those
-    that the history may not have yet. The rest depends on the field `positions` of the kind:
+    epoch moves, the stored plan is removed, and the plan with its outcome becomes the last barrier. The previous barrier is added to the list of
+    barriers that the history may not have yet. The other columns depend on the field `positions` of the kind:
 
       advance   the vnodes of the range move to its end, and finish with the last range; without a range only the version moves
       keep      only the version moves
       reset     no vnode has started
       finish    all vnodes have finished, with the numbers of rows of the next generation's vnodes
-      rescale   the columns of a vnode that stays; the statement also adds and removes vnodes, see get_rescale_statement
+      rescale   the columns of each vnode that stays are set; the statement also adds and removes vnodes, see get_rescale_statement
       give_up   nothing moves; what the plan could write to is recorded for the re-anchor that follows
 -#}
 {% macro get_committed_columns(state, plan) %}
@@ -203,8 +204,8 @@
             'row_count': 'progress.row_count + ' ~ counted,
         }) -%}
         {#-
-            If only some vnodes were read before, positions differ. Then the range begins at the lowest position. Positions above the end of
-            the range stay.
+            If an earlier range read only some vnodes, the vnodes have different positions, and the range begins at the lowest one. A position above
+            the end of the range stays.
         -#}
         {%- set prefixed, passed = dbt_backfill.position_columns(plan.key, 'progress.'), moves -%}
         {%- if moves != 'true' and not plan.last_range -%}
@@ -258,7 +259,7 @@
     committed, no branch of the statement changes anything.
 
     Arguments:
-      vnodes (string): the select; it returns no row if the plan is no longer the one to execute.
+      vnodes (string): the select; it returns no row if the plan is no longer to be executed.
       id (string): the select's column with the number of the vnode.
       columns (dict): the values of an existing row, over `progress` and `vnodes`.
       new (dict): the values of a new row, over `vnodes`.

@@ -62,12 +62,12 @@
     Return how the model's query and a plan's query differ in the rows or in the columns `kept`; none if they do not.
 
     Two queries with the same plan may still differ: a plan prints a constant without its quotes and type, and does not print a cast of a
-    constant. So the texts of the queries are compared too. They are not compared if some columns are new while others are missing or have
-    other types: then all columns are compared when the rows are read again.
+    constant. So the texts of the queries are compared too. The texts are not compared if some columns are new while others are missing or have other
+    types: in this case all columns are compared when the rows are read again.
 
     Arguments:
-      left_out (string or none): the query that has to be the other one with words left out. `old` if columns are only added, `new` if columns
-        are only removed, none if the texts are not compared.
+      left_out (string or none): the query that has to be equal to the other query without some of its words: `old` if columns are only added, `new`
+        if columns are only removed. None if the texts are not compared.
 -#}
 {% macro _find_other_meaning(backfill, plan, kept, left_out) %}
     {%- set names, texts, other_values = kept | map(attribute='name') | list, [],
@@ -79,7 +79,7 @@
     {%- elif now != dbt_backfill.explain_comparably(backfill, plan.query, names) -%}
         {{ return(other_values) }}
     {%- elif left_out == 'new' and not dbt_backfill.leaves_words_out(backfill.query, plan.query) -%}
-        {{ return('it does more than leave columns out, and no barrier would read rows to find the difference') }}
+        {{ return('it does more than leave columns out, but no barrier would read the rows again to find the difference') }}
     {%- elif left_out == 'old' and not dbt_backfill.leaves_words_out(plan.query, backfill.query) -%}
         {{ return('it does more than add columns') }}
     {%- endif -%}
@@ -100,12 +100,12 @@
     lose. Refuse a version on which the query does not run, such as a pinned one in which the upstream lacks a column.
 
     Arguments:
-      columns (dict): how they differ, see find_other_columns.
+      columns (dict): how the columns differ, see find_other_columns.
 -#}
 {% macro begin_filling(backfill, state, observed, analysis, version, columns) %}
     {%- if not state.uniform -%}
         {%- do dbt_backfill.refuse(
-            'its query returns other columns, but its vnodes have different positions',
+            'its query returns other columns than before, but the vnodes of the MV have different positions',
             'Run the previous query without backfill_vnodes until all vnodes have finished, or rebuild the MV with --full-refresh'
         ) -%}
     {%- endif -%}
@@ -148,7 +148,7 @@
 {% endmacro %}
 
 
-{#- Return the fields of a plan that say where its window and the next windows end, up to the position. One pass over the keys finds them. -#}
+{#- Return the fields of a plan that say where its window and the next windows end, up to the position. One pass over the keys finds these ends. -#}
 {% macro find_fill_bounds(backfill, state, plan) %}
     {%- set remaining = {
         'range_low': plan.fill_low, 'range_high': state.get('position'), 'last_range': state.finished, 'vnodes': none,
@@ -173,7 +173,7 @@
     Add the columns that a plan fills to the MV, and drop the columns that it drops. This commits no rows. On Delta, a statement that began
     before the ALTER conflicts with it. On Iceberg, such a statement leaves new columns null and does not read dropped columns.
 
-    Each ALTER is a statement of its own, right after its fence. It fails if something else has altered the table since it began.
+    Each ALTER is a statement of its own, right after its fence. An ALTER fails if something else has altered the table after the ALTER began.
 -#}
 {% macro run_alterations(backfill, plan) %}
     {%- set step, needed = 'alter the columns in the barrier ' ~ plan.epoch, dbt_backfill.get_alterations(backfill.mv, plan) -%}
@@ -214,7 +214,7 @@
 
 
 {#-
-    Return a script that sends these ALTERs; the fence stops it if the plan is not the one to execute. With `yields` the script continues
+    Return a script that sends these ALTERs. The fence stops the script if the plan is no longer to be executed. With `yields` the script continues
     after an ALTER fails, because the ALTER may be done already: it was sent before, or another run has sent it.
 -#}
 {% macro get_alter_script(alterations, fence, yields) -%}

@@ -1,12 +1,12 @@
 {#-
-    Return what a run observes of an MV before its first barrier, and refuse what does not belong to this MV: {
+    Return what a run observes of an MV before its first barrier, and refuse tables that do not belong to this MV: {
       'state': as read_state returned it; for an MV that is about to be created, see observe_missing,
       'mv': the MV as the run found it, see read_mv; none if there was no MV,
-      'late_reset': why the MV has to be reset although nobody asked for it; none as a rule,
+      'late_reset': why the MV has to be reset although nobody asked for a reset; none as a rule,
       'analysis': what the run already knows about the query, see new_analysis
     }
 
-    It writes in two cases only: it takes over a table that is to become the MV, see take_over_table; and it creates the MV if an earlier run
+    This macro writes in two cases only: it takes over a table that is to become the MV, see take_over_table; and it creates the MV if an earlier run
     died after it had created the state.
 -#}
 {% macro observe_state(backfill, reads_nothing=false) %}
@@ -18,7 +18,7 @@
     {%- endif -%}
     {%- set missing = found.missing -%}
     {%- if found.is_of_another_model -%}
-        {#- The plan that creates the tables says which state it replaces, and drops it. -#}
+        {#- The plan that creates the tables names the state that it replaces, and drops that state. -#}
         {%- set creation = dict(missing.state.committed, replaces=found.left.committed.backfill_id) -%}
         {{ return(dict(missing, state=dict(missing.state, committed=creation))) }}
     {%- endif -%}
@@ -46,7 +46,7 @@
     {%- do dbt_backfill.check_settings(backfill, settings) -%}
     {%- set existing = dbt_backfill.get_existing_relations(backfill) -%}
     {%- if existing.progress is not none and existing.mv is none -%}
-        {#- dbt's list of tables is as old as the invocation, and another run may have been creating the MV. -#}
+        {#- dbt read its list of tables when the invocation began. Another run may have created the MV since then. -#}
         {%- set existing = dict(existing, mv=dbt_backfill.find_table(backfill.mv)) -%}
     {%- endif -%}
     {%- if existing.mv is none -%}
@@ -63,7 +63,7 @@
         }) }}
     {%- endif -%}
     {%- set properties = dbt_backfill.read_listed_properties(existing.mv, backfill.mv) -%}
-    {#- adopt_table has marked the table, or the model may replace one. -#}
+    {#- A table is taken over if adopt_table has marked it, or if the model may replace an existing table. -#}
     {%- set may_take = not reads_nothing and (properties.get('dbt_backfill.adopt') or backfill.options.replace_existing) -%}
     {%- set takeover = dbt_backfill.find_takeover(backfill, existing, properties) if may_take else none -%}
     {%- if takeover -%}
@@ -75,7 +75,7 @@
 {% endmacro %}
 
 
-{#- Return these tables, with none for each one that does not exist. The default names are those that a run looks for. -#}
+{#- Return these tables, with none for each table that does not exist. The default `names` are the tables that a run looks for. -#}
 {% macro get_existing_relations(relations, names=['mv', 'progress', 'barriers']) %}
     {%- set existing = {} -%}
     {%- for name in names -%} {%- do existing.update({name: dbt_backfill.load_table(relations[name])}) -%} {%- endfor -%}
@@ -84,17 +84,17 @@
 
 
 {#-
-    Return the state that an earlier run left; none if there is none. Refuse a table that is not a state of this package, or whose format this
-    version does not read.
+    Return the state that an earlier run left; none if there is none. Refuse a table that is not a state of this package, and a state whose format
+    this version does not read.
 -#}
 {% macro read_left_state(backfill, existing) %}
     {%- if existing.progress is none -%} {{ return(none) }} {%- endif -%}
     {%- set properties = dbt_backfill.read_listed_properties(existing.progress, backfill.progress) -%}
     {%- if 'dbt_backfill.id' not in properties and 'dbt_backfill.format' not in properties -%}
         {%- do dbt_backfill.refuse(
-            backfill.progress.render() ~ ' exists, but is not a state of this package; it has the name that the state of '
-                ~ backfill.mv.render() ~ ' would have',
-            'Rename it, or give the model another alias', mv=backfill.get('name')
+            backfill.progress.render() ~ ' has the name of the state of ' ~ backfill.mv.render()
+                ~ ', but was not created by this package',
+            'Rename that table, or give the model another alias', mv=backfill.get('name')
         ) -%}
     {%- elif properties.get('dbt_backfill.format') != dbt_backfill.state_format() -%}
         {%- do dbt_backfill.refuse_state_format(backfill, properties) -%}
@@ -104,8 +104,8 @@
 
 
 {#-
-    Refuse a table that has the name of the new MV's history or controls, unless an earlier MV left it and the new MV can write to it. In
-    another catalog, where a lookup costs a statement, the controls are not looked up here: the commit of the first barrier does that.
+    Refuse a table that has the name of the new MV's history or controls, unless an earlier MV left it and the new MV can write to it. In another
+    catalog a lookup costs a statement. There the commit of the first barrier looks up the controls, and this macro does not.
 -#}
 {% macro check_leftovers_are_ours(backfill, existing) %}
     {%- if existing.barriers -%}
@@ -113,9 +113,9 @@
         {%- if properties.get('dbt_backfill.format') != dbt_backfill.state_format()
                 or properties.get('format', '').startswith('iceberg') != (backfill.options.file_format == 'iceberg') -%}
             {%- do dbt_backfill.refuse(
-                backfill.barriers.render() ~ ' exists, but is not a history that this version of the package writes to '
+                backfill.barriers.render() ~ ' has the name of its history, but this version of the package cannot write to it in the format '
                     ~ backfill.options.file_format,
-                'Drop or rename that table; it has only a history of barriers', mv=backfill.get('name')
+                'Drop or rename that table; barriers do not need an old history', mv=backfill.get('name')
             ) -%}
         {%- endif -%}
     {%- endif -%}
@@ -127,8 +127,8 @@
 
 
 {#-
-    Return what is observed of an MV that is about to be created, see observe_state: its epoch is 0, and no vnode has started. Refuse a query
-    from which no MV can be made, see analyze_query. `settings`: the session's, see read_settings.
+    Return what is observed of an MV that is about to be created, see observe_state: the epoch is 0, and no vnode has started. Refuse a query from
+    which no MV can be made, see analyze_query. `settings`: the session's, see read_settings.
 -#}
 {% macro observe_missing(backfill, settings) %}
     {%- set analysis = dbt_backfill.check_key_order(backfill, dbt_backfill.analyze_query(backfill, dbt_backfill.new_analysis())) -%}
@@ -144,7 +144,7 @@
 
 
 {#-
-    True if the state that a first run left is of another model than today's, or of a table that was to be taken over but is gone. (That run
+    True if the state that a first run left belongs to another model than today's, or to a table that was to be taken over but is gone. (The first run
     failed or died before it had created the MV.) Such a state is replaced, because nothing was ever merged.
 -#}
 {% macro _is_of_another_model(backfill, missing, left) %}
@@ -154,9 +154,9 @@
 
 
 {#-
-    Return what is observed of an MV whose tables exist, see observe_state. Refuse a state of another MV, a damaged one, a copy, and an
-    Iceberg MV that something else has replaced. The MV has to be reset once more (`late_reset`) if an earlier reset was executed late. This
-    run finds that out, or the last commit did.
+    Return what is observed of an MV whose tables exist, see observe_state. Refuse a state of another MV, a damaged state, a copy of an MV, and an
+    Iceberg MV that something else has replaced. The MV has to be reset once more (`late_reset`) if an earlier reset was executed late. Either this
+    run detects the late reset, or the last commit has recorded it.
 
     Arguments:
       existing (dict): as get_existing_relations returned it.
@@ -178,24 +178,25 @@
     {%- if not committed or committed.backfill_id != mv.id -%}
         {%- do dbt_backfill.refuse(
             'its state ' ~ progress ~ ' belongs to another MV',
-            'Restore the state that was made with ' ~ table ~ ', or drop both to build it again, ' ~ dbt_backfill.or_adopt_text(backfill),
+            'Restore the state that was created with ' ~ table ~ ', or drop both to build the MV again, ' ~ dbt_backfill.or_adopt_text(backfill),
             mv=backfill.get('name')
         ) -%}
     {%- elif state.epoch != state.last_epoch or state.epoch != committed.epoch
             or state.rows != committed.vnode_count and not dbt_backfill.is_abandoned_reset(committed) -%}
         {%- do dbt_backfill.refuse(
-            progress ~ ' is damaged: it has ' ~ state.rows ~ ' rows for ' ~ committed.vnode_count ~ ' vnodes, of the epochs '
+            progress ~ ' is damaged: it has ' ~ state.rows ~ ' rows for ' ~ committed.vnode_count ~ ' vnodes, and the epochs of these rows are '
                 ~ state.epoch ~ ' to ' ~ state.last_epoch,
-            'Restore an earlier version of it, or drop it with ' ~ table ~ ' to build the MV again', mv=backfill.get('name')
+            'Restore an earlier version of this table, or drop this table and ' ~ table ~ ' to build the MV again', mv=backfill.get('name')
         ) -%}
     {%- endif -%}
     {%- if mv.original -%} {%- do dbt_backfill.refuse_copy(backfill, mv.original) -%} {%- endif -%}
     {%- set other = dbt_backfill.read_other_snapshot(backfill, mv.snapshot_id, mv.reset_id, state) -%}
     {%- if other is not none and not other.by_late_reset -%}
         {%- do dbt_backfill.refuse(
-            table ~ ' was replaced or rolled back by something else since the barrier ' ~ state.epoch ~ ', which left it at the snapshot '
+            table ~ ' was replaced or rolled back by something else since the barrier ' ~ state.epoch ~ ' left it at the snapshot '
                 ~ committed.mv_snapshot_id,
-            'Undo that, or drop it and ' ~ progress ~ ' to build it again, ' ~ dbt_backfill.or_adopt_text(backfill), mv=backfill.get('name')
+            'Undo that change, or drop ' ~ table ~ ' and ' ~ progress ~ ' to build the MV again, ' ~ dbt_backfill.or_adopt_text(backfill),
+            mv=backfill.get('name')
         ) -%}
     {%- endif -%}
     {%- set came_late = other is not none or committed.get('begun_anew') -%}
@@ -208,13 +209,13 @@
 
 {#-
     Return what the properties of an MV say: {
-      'id': of its backfill,
-      'snapshot_id': its current one, on Iceberg; none on Delta,
+      'id': the id of its backfill,
+      'snapshot_id': its current snapshot on Iceberg; none on Delta,
       'reset_id': see get_reset_id,
-      'docs': see apply_docs, none if it has none,
+      'docs': see apply_docs; none if the MV has no such property,
       'properties': all of them,
       'original': see find_original,
-      'partitions': the columns by which it was partitioned when it was made or adopted; the config may name others by now
+      'partitions': the columns by which it was partitioned when it was made or adopted; the config may name other columns by now
     }
 
     Refuse a table that this package did not create. Refuse an MV if its owner or its catalog has set a property to a value with which
@@ -229,15 +230,15 @@
     {%- set format = 'iceberg' if properties.get('format', '').startswith('iceberg') else 'delta' -%}
     {%- if format != file_format -%}
         {%- do dbt_backfill.refuse(
-            'file_format changed from ' ~ format ~ ' to ' ~ file_format ~ ' since ' ~ mv ~ ' was made',
-            'Undo the change, or drop ' ~ mv ~ ' and ' ~ backfill.progress.render() ~ ' to build it again', mv=backfill.get('name')
+            'file_format changed from ' ~ format ~ ' to ' ~ file_format ~ ' since ' ~ mv ~ ' was created',
+            'Undo the change, or drop ' ~ mv ~ ' and ' ~ backfill.progress.render() ~ ' to build the MV again', mv=backfill.get('name')
         ) -%}
     {%- endif -%}
     {%- set exact = dbt_backfill.exact_table_properties(file_format) -%}
     {%- for name, value in exact.items() if properties.get(name, value) | lower != value | lower -%}
         {%- do dbt_backfill.refuse(
-            mv ~ " has the table property '" ~ name ~ "' = '" ~ properties[name] ~ "', under which barriers are not exact",
-            'ALTER TABLE ' ~ mv ~ " SET TBLPROPERTIES ('" ~ name ~ "' = '" ~ value ~ "')", mv=backfill.get('name')
+            mv ~ " has the table property '" ~ name ~ "' = '" ~ properties[name] ~ "', so barriers would not be exact",
+            'Execute ALTER TABLE ' ~ mv ~ " SET TBLPROPERTIES ('" ~ name ~ "' = '" ~ value ~ "')", mv=backfill.get('name')
         ) -%}
     {%- endfor -%}
     {{ return({
@@ -262,21 +263,21 @@
 
 
 {#-
-    Return how something else than a barrier has replaced an Iceberg MV since the last barrier: none if nothing has, or {
-      'by_late_reset': true if a late reset of this package did it. (Iceberg lets a statement replace a table even if others have committed in
-          the meantime.) The late reset left its own id and another oldest ancestor. Or the table was created again and is empty, so that
-          nothing can be lost,
+    Find out if an Iceberg MV was replaced by something other than a barrier since the last barrier. Return none if it was not, else {
+      'by_late_reset': true if a late reset of this package replaced the MV: the MV has another reset id and another oldest ancestor than after the
+          last barrier. (Iceberg lets a statement replace a table even if others have committed in the meantime.) Also true if the table was created
+          again and is empty, because then no rows can be lost,
       'rows': the number of rows that the MV has now
     }
 
-    CREATE OR REPLACE keeps the table properties, and so our id, also if dbt's `table` materialization sends it. While a reset, or a given-up
-    plan, is planned but not committed, nothing is concluded: the reset itself replaces the MV. Two runs may have executed the same reset, and
-    the id is that of the later one. So another id counts only if the oldest ancestor differs from that of the last commit too. If the
-    snapshot of the last barrier has expired, nothing is concluded either, unless the table was created again after that barrier.
+    CREATE OR REPLACE keeps the table properties, even if dbt's `table` materialization sends it. So it keeps the id of this package. While a reset,
+    or a given-up plan, is planned but not committed, the result is none: the reset itself replaces the MV. If two runs have executed the same reset,
+    the MV has the id of the later execution. So another id counts only if the oldest ancestor also differs from that of the last commit. If the
+    snapshot of the last barrier has expired, the result is none, unless the table was created again after that barrier.
 
     Arguments:
       relations (dict): see get_relations.
-      snapshot_id (string), reset_id (string): of the MV now, see read_mv.
+      snapshot_id (string), reset_id (string): the current values of the MV, see read_mv.
 -#}
 {% macro read_other_snapshot(relations, snapshot_id, reset_id, state) %}
     {%- set committed, planned, mv = state.committed, state.get('planned'), relations.mv.render() -%}
@@ -284,8 +285,9 @@
     {%- if known in [none, snapshot_id] or planned and (dbt_backfill.replaces_mv(planned) or planned.kind == 'abandon') -%}
         {{ return(none) }}
     {%- endif -%}
-    {#- How often the history has the known snapshot, and how often as an ancestor of the current one; how often the table was created again
-        after the barrier; the oldest ancestor of the current snapshot, absent if that has expired. -#}
+    {#- Count how often the history has the known snapshot ('entries'), how often it has it as an ancestor of the current snapshot ('ancestors'), and
+        how often the table was created again after the barrier ('begun'). 'root' is the oldest ancestor of the current snapshot; it is absent if it
+        has expired. -#}
     {%- set sql -%}
         select to_json(named_struct(
             'entries', count_if(snapshot_id = {{ known }}),
@@ -315,46 +317,47 @@
 {% macro refuse_missing_mv(backfill) %}
     {%- do dbt_backfill.refuse(
         backfill.mv.render() ~ ' does not exist, but its state does (' ~ backfill.progress.render() ~ ')',
-        'Restore the MV, or drop ' ~ backfill.progress.render() ~ ' to build it again', mv=backfill.get('name')
+        'Restore the MV, or drop ' ~ backfill.progress.render() ~ ' to build the MV again', mv=backfill.get('name')
     ) -%}
 {% endmacro %}
 
 
 {#-
-    Refuse a table with these properties that has no state. It is a table that this package did not create, a copy of an MV (by dbt's `clone`,
-    say), or an MV.
+    Refuse a table with these properties that has no state. The message distinguishes a table that this package did not create, a copy of an MV (made
+    by dbt's `clone`, for example), and an MV.
 -#}
 {% macro refuse_missing_state(backfill, properties) %}
     {%- if 'dbt_backfill.id' not in properties -%} {%- do dbt_backfill.refuse_foreign_mv(backfill) -%} {%- endif -%}
     {%- set mv, name = backfill.mv.render(), dbt_backfill.get_name_of(backfill) -%}
     {%- set adopt = dbt_backfill.get_operation_text('adopt_table', '{model: ' ~ name ~ '}') -%}
-    {#- If clone_backfill did not finish, the table has its own name in dbt_backfill.mv already. -#}
+    {#- If clone_backfill did not finish, the property dbt_backfill.mv already has the name of the copy. -#}
     {%- set original = properties.get('dbt_backfill.clone') or dbt_backfill.find_original(backfill.mv, properties) -%}
     {%- if original -%}
         {%- set clone = dbt_backfill.get_operation_text('clone_backfill', '{model: ' ~ name ~ ', source: ' ~ original ~ ', replace: true}') -%}
         {%- do dbt_backfill.refuse(
-            mv ~ ' is a clone of the MV ' ~ original ~ ', without its state',
-            'To continue from the state of that MV: ' ~ clone ~ '. To have its rows compared with the query: ' ~ adopt, mv=backfill.get('name')
+            mv ~ ' is a clone of the MV ' ~ original ~ ', but the state of that MV was not cloned',
+            'To continue from the state of that MV: ' ~ clone ~ '. To have the rows of the clone compared with the query: ' ~ adopt,
+            mv=backfill.get('name')
         ) -%}
     {%- endif -%}
     {%- do dbt_backfill.refuse(
         'its state is missing: ' ~ backfill.progress.render() ~ ' does not exist',
-        'Restore it, or drop ' ~ mv ~ ' to build it again, or have its rows compared with the query: ' ~ adopt, mv=backfill.get('name')
+        'Restore the state, or drop ' ~ mv ~ ' to build the MV again, or have its rows compared with the query: ' ~ adopt, mv=backfill.get('name')
     ) -%}
 {% endmacro %}
 
 
 {#-
-    Refuse tables whose state has a format that this version does not read. `properties`: of the MV or of the progress table. The first format
-    had no number.
+    Refuse tables whose state has a format that this version does not read. `properties`: of the MV or of the progress table. A state of the first
+    format has no format number.
 -#}
 {% macro refuse_state_format(backfill, properties) %}
     {%- set state = backfill.progress.render() -%}
     {%- do dbt_backfill.refuse(
         'its state ' ~ state ~ ' has the format ' ~ properties.get('dbt_backfill.format', '1') ~ ', but this version of the package reads '
             ~ dbt_backfill.state_format(),
-        'Use the version of the package that made it, or drop ' ~ backfill.mv.render() ~ ', ' ~ state ~ ' and ' ~ backfill.barriers.render()
-            ~ ' to build it again', mv=backfill.get('name')
+        'Use the version of the package that created the state, or drop ' ~ backfill.mv.render() ~ ', ' ~ state ~ ' and ' ~ backfill.barriers.render()
+            ~ ' to build the MV again', mv=backfill.get('name')
     ) -%}
 {% endmacro %}
 
@@ -363,16 +366,16 @@
     {%- set adopt = dbt_backfill.get_operation_text('adopt_table', '{model: ' ~ dbt_backfill.get_name_of(backfill) ~ '}') -%}
     {%- do dbt_backfill.refuse(
         backfill.mv.render() ~ ' exists, but was not made by this materialization',
-        'To keep its rows: ' ~ adopt ~ '. To replace it: set replace_existing to true, and run the model once with --full-refresh. '
-            ~ 'Or drop or rename it', mv=backfill.get('name')
+        'To keep its rows: ' ~ adopt ~ '. To replace the table: set replace_existing to true, and run the model once with --full-refresh. '
+            ~ 'Or drop or rename the table', mv=backfill.get('name')
     ) -%}
 {% endmacro %}
 
 
-{#- Return the end of a sentence on what to drop. -#}
+{#- Return the end of a hint: the user may drop only the state, and then adopt the table. -#}
 {% macro or_adopt_text(backfill) %}
     {%- set drop = dbt_backfill.get_operation_text('drop_backfill', '{model: ' ~ dbt_backfill.get_name_of(backfill) ~ ', keep_mv: true}') -%}
-    {{ return('or only the state (' ~ drop ~ ') to adopt the table') }}
+    {{ return('or drop only the state (' ~ drop ~ ') to adopt the table') }}
 {% endmacro %}
 
 
@@ -384,8 +387,9 @@
     {%- set mv = backfill.mv.render() -%}
     {%- do dbt_backfill.refuse(
         mv ~ ' is a copy of the MV ' ~ original ~ ', and its state is a copy too, but clone_backfill did not make them, so '
-            ~ 'they may be of different barriers',
-        'Drop both and run clone_backfill, ' ~ dbt_backfill.or_adopt_text(backfill) ~ '. If you only renamed the MV and its state: ALTER TABLE ' ~ mv
+            ~ 'the two copies may be of different barriers',
+        'Drop both copies and run clone_backfill, ' ~ dbt_backfill.or_adopt_text(backfill)
+            ~ '. If you only renamed the MV and its state: ALTER TABLE ' ~ mv
             ~ " SET TBLPROPERTIES ('dbt_backfill.mv' = '" ~ mv ~ "')", mv=backfill.get('name')
     ) -%}
 {% endmacro %}

@@ -2,15 +2,15 @@
     Store the plan of the next epoch: this is the step "plan" of a barrier. Return {'waits': what the feed has not landed yet}, or {
       'plan': the plan that is stored now,
       'staged': the plan's changes, as stage_changes returns them; none if it has no changes, or if another run made it,
-      'views': the temporary views that were made on the way,
+      'views': the temporary views that this macro has made,
       'source': the plan's range source, if that is a copy that several plans read, see get_source_read; else none, and none if another run
       made the plan,
       'result': the result of the script that stored the plan
     }
 
     One script does all of this. It stages the changes and checks the keys that the barrier reads. If the keys are valid, it creates the
-    tables (in a first run) and stores the plan, unless another run has stored one in the meantime. That plan is then adopted word for word.
-    So a refusal comes before anything is written.
+    tables (in a first run) and stores the plan, unless another run has stored one in the meantime. In that case this run executes the other run's
+    plan word for word. So a refusal comes before anything is written.
 
     Arguments:
       choice (dict): as choose_plan returned it.
@@ -47,7 +47,7 @@
         {%- if attempt.get('waits') -%} {{ return({'waits': attempt.waits}) }} {%- endif -%}
         {%- do dbt_backfill.refuse(
             'its barrier ' ~ choice.plan.epoch
-                ~ ' could not be planned, because its upstream was changed or another run wrote meanwhile, four times in a row',
+                ~ ' could not be planned: four times in a row, the upstream changed or another run wrote before the plan was stored',
             'Nothing is lost; run again to continue'
         ) -%}
     {%- endif -%}
@@ -64,7 +64,7 @@
 
 
 {#-
-    Return the changes that the statements of get_stage have staged. They have no bounds if the feed may report other keys than the upstream has.
+    Return the changes that the statements of get_stage have staged. The result has no bounds if the feed may report other keys than the upstream has.
 -#}
 {% macro get_own_stage(backfill, plan, result) %}
     {%- set staged = dict(result.staged, low=none, high=none) if result.staged.get('altered_keys') else result.staged -%}
@@ -87,10 +87,10 @@
 
 
 {#-
-    Return an attempt to store a plan: the plan, and what its script needs in addition, which is not stored. Return {'waits'} if the rows of a
-    live database may show changes that the feed has not landed. {
+    Return an attempt to store a plan: the plan, and further values that its script needs but does not store. Return {'waits'} if the rows of a live
+    database may show changes that the feed has not landed. An attempt is {
       'plan': as it would be stored, but without the numbers of rows, which the script counts,
-      'most_rows': the plan is stored only if its range has at most so many rows; none if any number is allowed,
+      'most_rows': the plan is stored only if its range has at most this number of rows; none if any number is allowed,
       'range_from': the copy from which the range is to be read, as a source of the plan; none for the upstream itself,
       'keys_are_unique': true if an earlier attempt found equal hashes, but no equal keys
     }
@@ -119,8 +119,8 @@
     {%- if begun.taken.waits -%} {{ return({'waits': begun.taken.waits}) }} {%- endif -%}
     {%- if begun.taken.unclear -%}
         {%- do dbt_backfill.refuse(
-            begun.taken.unclear ~ ', four times in a row',
-            'Run again when nobody empties the table; if the feed lacks its large values, set REPLICA IDENTITY FULL for the table'
+            'its range was read four times without success: ' ~ begun.taken.unclear,
+            'Run again while nobody empties the upstream; if the feed lacks large values of its rows, set REPLICA IDENTITY FULL for the upstream'
         ) -%}
     {%- endif -%}
     {{ return(dict(attempt, plan=begun.taken.plan)) }}
@@ -128,8 +128,8 @@
 
 
 {#-
-    Return the next attempt, after the script of `attempt` stored no plan. The next one is a re-anchor, or reads no copy, or has other bounds,
-    or no longer checks keys whose hashes were equal but which are not. Refuse if no other attempt can succeed.
+    Return the next attempt, after the script of `attempt` stored no plan. The next attempt is a re-anchor, or reads no copy, or has other bounds, or
+    does not check the keys again, because only their hashes were equal. Refuse if no other attempt can succeed.
 -#}
 {% macro find_next_attempt(backfill, state, observed, analysis, attempt, result, views) %}
     {%- set plan, source, checked = attempt.plan, backfill.source, result.get('checked') or {} -%}
@@ -142,7 +142,7 @@
     {%- if 'plan' in result -%}
         {%- do dbt_backfill.drop_stages(views) -%}
         {%- if state.get('missing') -%}
-            {%- do dbt_backfill.refuse('another run has created its tables meanwhile', 'Nothing is lost; run again to continue') -%}
+            {%- do dbt_backfill.refuse('another run created the tables of the MV at the same time', 'Nothing is lost; run again to continue') -%}
         {%- endif -%}
         {%- do dbt_backfill.refuse_concurrent_run(plan) -%}
     {%- elif unclear -%}
@@ -165,15 +165,15 @@
             'Give these rows a key or delete them; a primary key is never null'
         ) -%}
     {%- elif checked.duplicates -%}
-        {#- Unequal keys may have one hash. -#}
+        {#- Keys that differ may have the same hash. -#}
         {%- set duplicates = dbt_backfill.run_json('find the duplicate keys', dbt_backfill.get_duplicate_keys_sql(
             dbt_backfill.get_checked_scan(backfill, state, plan), plan.key
         )) -%}
         {%- if duplicates -%} {%- do dbt_backfill.refuse_duplicate_keys(plan, duplicates | map(attribute='key') | list, views) -%} {%- endif -%}
         {{ return(dict(attempt, keys_are_unique=true)) }}
     {%- endif -%}
-    {#- The range has more rows than allowed by now. A copy of a part of the upstream ends at the previous bounds, so other bounds need the
-        upstream itself. -#}
+    {#- The range now has more rows than allowed. A copy of a part of the upstream ends at the previous bounds, so other bounds need the upstream
+        itself. -#}
     {%- set kept = attempt if not source or dbt_backfill.is_whole(source.recorded) else without_copy -%}
     {%- set find = dbt_backfill.find_fill_bounds if plan.get('fills') else dbt_backfill.find_bounds -%}
     {%- set bounds = find(dict(backfill, source=source if kept.range_from else none), state, kept.plan) -%}
@@ -186,7 +186,7 @@
     {%- do dbt_backfill.drop_stages(views) -%}
     {%- do dbt_backfill.refuse(
         'the key ' ~ plan.key | map(attribute='upstream') | join(', ') ~ ' is not unique in ' ~ dbt_backfill.get_source(plan).relation
-            ~ ', in version ' ~ dbt_backfill.get_source(plan).version ~ '; it occurs twice with ('
+            ~ ', in version ' ~ dbt_backfill.get_source(plan).version ~ '; duplicate keys: ('
             ~ duplicates | map('join', ', ') | join('), (') ~ ')',
         'Delete the duplicates, or name in unique_key the columns that are unique'
     ) -%}
@@ -197,7 +197,7 @@
     Return the script of an attempt. Its result: {
       'plan': the plan that is stored; absent if the checks failed,
       'lost': true if the changes can no longer be read, see get_staging_statements; then no plan is stored,
-      'copy_is_gone': true if the copy was to be read but a table is gone; then all other entries are absent,
+      'copy_is_gone': true if the copy was to be read but a table is gone; in this case all other entries are absent,
       'staged', 'reread': see get_stage; absent if the plan has no changes, or if no key is to be read again,
       'overlaid': see get_copied_source; absent if the copy has no overlay, or the changes are gone,
       'checked': see get_key_check_sql; absent if the plan reads no keys
@@ -335,13 +335,13 @@
 
 
 {#-
-    Return the part of a script that reads changes. Only reading shows whether they are gone: the log need not have every VACUUM or change of
-    columns. The read is a statement of its own, such as CACHE TABLE: the error of a query that sets a variable has lost its condition, so
-    that no handler catches it.
+    Return the part of a script that reads changes. Only reading the changes shows if they are gone: the log does not always record a VACUUM or a
+    change of columns. The read is a statement of its own, such as CACHE TABLE. If a query that sets a variable failed, its error would have no
+    condition, and no handler would catch it.
 
     Arguments:
       handler (string or none): the error conditions that mean lost changes, see the trait `lost_conditions`.
-      then (string): the statement to execute then.
+      then (string): the statement to execute if the changes are lost.
 -#}
 {% macro get_staging_statements(statements, handler, then) -%}
     {%- if handler -%}
@@ -356,8 +356,8 @@
 
 
 {#-
-    Return statements of a script that store a plan, if nothing is planned for its epoch yet. If two runs do that at once, only one plan is
-    stored, and the other run finds it.
+    Return statements of a script that store a plan, if nothing is planned for its epoch yet. If two runs store a plan at the same time, only one plan
+    is stored, and the other run finds this plan.
 -#}
 {% macro get_store_plan_statements(backfill, plan) -%}
     set planned = {{ dbt_backfill.get_plan_json_sql(plan) }};
@@ -374,8 +374,8 @@
 
 
 {#-
-    Return a statement of a script that moves the state. On Delta a conflict with another run raises no error, and the script goes on to read
-    the state. On Iceberg a conflict fails the script.
+    Return a statement of a script that moves the state. On Delta a conflict with another run raises no error, and the script then reads the state. On
+    Iceberg a conflict fails the script.
 
     Arguments:
       sql (string): an UPDATE or a MERGE whose condition has the epoch and the plan, so that it changes nothing if it is sent again.
@@ -389,8 +389,8 @@
 
 
 {#-
-    Return a select of the plan that is stored for an epoch, as {'plan'} (null if there is none), and of the script's variables `known`. It
-    reads all rows: with a filter, Delta would run a job that looks for files to skip.
+    Return a select of the plan that is stored for an epoch, as {'plan'} (null if there is none), and of the script's variables `known`. The select
+    reads all rows of the progress table: with a filter, Delta would run a job that looks for files to skip.
 -#}
 {% macro get_next_plan_sql(relations, epoch, known=[]) -%}
     select concat('{',

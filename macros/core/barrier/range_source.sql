@@ -1,6 +1,6 @@
 {#-
-    Return the upstream as a plan reads it, as text after FROM. For a live database these are the staged rows of the plan, or the table itself
-    before they are staged.
+    Return the upstream as a plan reads it, as text after FROM. For a live database, this is the table with the staged rows of the plan. Before the
+    rows are staged, it is the database's own table.
 -#}
 {% macro get_planned_read(backfill, plan) %}
     {%- set upstream, version, stage = backfill.upstream, dbt_backfill.get_source(plan).version, dbt_backfill.get_source(plan, 'stage') -%}
@@ -21,9 +21,9 @@
 
 
 {#-
-    Return the rows of a range source, as text after FROM. The statements that read the rows are the same for both sources: the rows that were
-    read once from a live database, or a replica of an upstream that is not ordered by its key. A source is {
-      'relation', 'kind', 'version': a table, and its version,
+    Return the rows of a range source, as text after FROM. The rows were read once from a live database, or are a replica of an upstream that is not
+    ordered by its key. Both kinds of rows are read by the same statements. A source is {
+      'relation', 'kind', 'version': a table, its kind and its version,
       'columns': the names of the columns that are read,
       'where': a predicate of the rows that are read; none for all,
       'overlay': the last state of the keys that changed after these rows were copied, as text after FROM, with the column `__bf_deleted`;
@@ -53,7 +53,7 @@
 {% endmacro %}
 
 
-{#- Return the range source of a copy without later changes. It serves to find the bounds of ranges. -#}
+{#- Return the range source of a copy without later changes. The bounds of ranges are found in this source. -#}
 {% macro new_copied_source(copy) %}
     {{ return({
         'relation': dbt_backfill.parse_relation(copy.relation), 'kind': copy.kind, 'version': copy.version,
@@ -76,8 +76,8 @@
       'doubtful': the number of these keys, and of null keys, whose state in the version of the plan is unknown. The state of a key is known if
         its first event agrees with the number of rows that the copy has of the key (one or none). If a column has another type than in the
         copy, such as a struct with a new field, `doubtful` is one higher
-    }; null if the changes are gone. The parts of the script are in 'setup': {'declarations', 'statements', 'views': the names of the views that
-    they make}; none if the copy has the plan's version, so that nothing can have changed.
+    }; null if the changes are gone. The parts of the script are in 'setup': {'declarations', 'statements', 'views': the names of the views that they
+    make}. 'setup' is none if the copy has the plan's version, because then nothing can have changed.
 
     Arguments:
       copy (dict): as a source of the plan; its definition has the 'version' of the upstream that was copied, and the 'columns'.
@@ -90,7 +90,7 @@
     {%- set events = dbt_backfill.get_range_scan_sql('(' ~ changes.events ~ ')', plan, state, backfill, keys, with_null_keys=true) -%}
     {%- set copied = dbt_backfill.get_source_read(source, keys) -%}
     {%- set columns, listed, types = dbt_backfill.upstream_columns(keys), dbt_backfill.identifiers(shown.columns), [] -%}
-    {#- An aggregate over no rows still returns one row, and Spark reports its types. -#}
+    {#- Both selects return the type of the columns. An aggregate over no rows still returns one row, so no rows have to be read. -#}
     {%- for read in [names.overlay, copied] -%}
         {%- do types.append('(select typeof(any_value(struct(' ~ listed ~ '))) from (select ' ~ listed ~ ' from ' ~ read ~ ' limit 0))') -%}
     {%- endfor -%}
@@ -126,7 +126,7 @@
 
 {#-
     Return why a range cannot be read from a copy, according to the result of the script that plans the barrier; none if it can. Null or
-    duplicate keys in the copy do not mean that the upstream still has them: the feed need not report that they are gone.
+    duplicate keys in the copy do not mean that the upstream still has them: the feed does not always report that such a key is gone.
 -#}
 {% macro find_doubt_of_copy(source, result) %}
     {%- set checked = result.get('checked') or {} -%}
@@ -138,7 +138,7 @@
 
 
 {#-
-    Return the sources of a plan whose copy is no longer read. The record of the copy stays, without a version, because it says how often the
+    Return the sources of a plan whose copy is no longer read. The record of the copy stays, without a version, because it records how often the
     upstream would be read without a copy.
 
     Arguments:
@@ -152,8 +152,8 @@
 
 
 {#-
-    Return the upstream's columns that the query names and those of the key, as a list of {'name', 'type'}; all columns if the query has a
-    star. The upstream is the one that the plan reads.
+    Return the columns of the upstream that the query names, and the columns of the key, as a list of {'name', 'type'}. Return all columns if the
+    query has a star. The columns are looked up in the table that the plan reads.
 -#}
 {% macro get_needed_columns(backfill, plan) %}
     {%- set columns = dbt_backfill.get_query_columns('select * from ' ~ dbt_backfill.get_planned_read(backfill, plan)) -%}
@@ -166,7 +166,7 @@
 
 
 {#-
-    Return USING, LOCATION and TBLPROPERTIES of a copy. If no run of the model makes the copy, it gets the catalog's own location.
+    Return USING, LOCATION and TBLPROPERTIES of a copy. If a run-operation makes the copy, the copy gets the catalog's default location.
 
     Arguments:
       properties (dict): the properties of this copy only.
@@ -174,7 +174,7 @@
 {% macro get_clauses_of_copy(backfill, relation, properties) -%}
     {%- set format = backfill.options.file_format -%}
     {%- set own = {'dbt_backfill.format': dbt_backfill.state_format()} -%}
-    {#- If a catalog turns this property off, as Nessie's does, no table can be dropped with its files. -#}
+    {#- Some catalogs, such as Nessie's, turn this property off. Then no table can be dropped with its files. -#}
     {%- if format == 'iceberg' -%} {%- do own.update({'gc.enabled': 'true'}) -%} {%- endif -%}
     {%- set all = dict(dbt_backfill.exact_table_properties(format), **dict(properties, **own)) -%}
     {%- if not backfill.get('name') -%} {{ return(dbt_backfill.table_clauses(relation, all)) }} {%- endif -%}
@@ -183,8 +183,8 @@
 
 
 {#-
-    Return the current properties of a copy that is to be dropped; dbt's list of tables is as old as the invocation. None if there is no such
-    table, or if this package did not create it.
+    Return the current properties of a copy that is to be dropped. They are read from Spark, because dbt read its list of tables when the invocation
+    began. Return none if the table does not exist, or if this package did not create it.
 
     Arguments:
       mark (string): a property that only a table of this package has.

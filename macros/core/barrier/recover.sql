@@ -1,9 +1,9 @@
 {#-
-    Decide about a plan that an earlier run left. Return {'plan': the plan to execute, 'may_give_up': see run_merge}. The plan is executed
-    word for word. If what it reads is gone, or the MV is to be rebuilt anyway, it is abandoned instead.
+    Decide what happens to a plan that an earlier run left. Return {'plan': the plan to execute, 'may_give_up': see run_merge}. As a rule the plan is
+    executed word for word. If the data that it reads is gone, or the MV is to be rebuilt anyway, the plan is abandoned.
 -#}
 {% macro adopt_plan(backfill, state, observed, plan, rebuild) %}
-    {#- A rescale and an abandoned plan read nothing that can be lost, and a rebuild may follow them. -#}
+    {#- Plans of the kinds `rescale` and `abandon` are always executed: they read nothing that can be lost, and a rebuild may follow them. -#}
     {%- set may_be_lost, lost = plan.kind not in ['rescale', 'abandon'], none -%}
     {%- if may_be_lost -%}
         {%- set source, is_swap, options = dbt_backfill.get_source(plan), plan.get('generation') is not none, backfill.options -%}
@@ -18,9 +18,9 @@
         {%- if stage and not lost and not dbt_backfill.ask(backfill.upstream, 'stage_kept')(stage) -%}
             {%- set lost = 'the rows that were staged for it are gone' -%}
         {%- endif -%}
-        {#- Before a rebuild, only a plan that replaces the MV as the config says now is executed. If the query of a reset cannot be executed,
-            the user changes the model, and the reset is given up here. A generation that is put in place is complete, so its order does not
-            matter. -#}
+        {#- If the MV is to be rebuilt, a plan is executed only if it replaces the MV in the way that the config describes now. So if the query of a
+            reset fails, the user can change the model, and the reset is given up here. A swap puts a complete generation in place, so the order of
+            that generation does not matter. -#}
         {%- set wanted = not rebuild or dbt_backfill.replaces_mv(plan) and plan.vnode_count == options.vnode_count
             and (is_swap or dbt_backfill.get_order(plan.key) == options.backfill_order)
             and not dbt_backfill.find_difference(backfill, state.settings, dbt_backfill.new_analysis(), plan) -%}
@@ -29,13 +29,13 @@
             {%- if given_up is none -%} {%- do dbt_backfill.refuse_concurrent_run(plan) -%} {%- endif -%}
             {{ return({'plan': given_up, 'may_give_up': false}) }}
         {%- endif -%}
-        {#- If a plan has the committed query, it is compared with the model of that time: the MV gets today's other columns after this plan.
-            If the query differs in more than columns, the run was refused earlier, or it rebuilds the MV. -#}
+        {#- If the plan has the committed query, its own query is used in the comparison instead of today's. Today's query may have other columns, and
+            the MV gets them after this plan. If today's query differs in more than columns, the run was refused earlier, or rebuilds the MV. -#}
         {%- set alters = options.on_schema_change in ['append_new_columns', 'sync_all_columns'] and plan.query_hash == state.committed.query_hash -%}
         {%- set as_planned = dict(backfill, query=plan.query, query_hash=plan.query_hash) if alters else backfill -%}
         {%- if not is_swap -%} {%- do dbt_backfill.check_model_of_plan(as_planned, state.settings, plan) -%} {%- endif -%}
     {%- endif -%}
-    {#- The user should know this: the plan may fail again, as in the earlier run. -#}
+    {#- Log a line for the user, because the plan may fail again, as in the earlier run. -#}
     {%- if plan.kind != 'abandon' -%}
         {%- set name = dbt_backfill.get_model_name(model) -%}
         {%- do log(
@@ -49,8 +49,8 @@
 
 
 {#-
-    Refuse a plan of another deployment of the model, which made or rebuilt the MV during this run: the result of its query may depend on
-    settings that this session does not have. A rescale is not refused, because it executes no query.
+    Refuse a plan of another deployment of the model. That deployment made or rebuilt the MV during this run, and the result of the plan's query may
+    depend on settings that this session does not have. A rescale is not refused, because it executes no query.
 
     Arguments:
       settings (dict): the session's, see get_result_settings.
@@ -61,12 +61,12 @@
     {%- set difference = dbt_backfill.find_difference(backfill, settings, dbt_backfill.new_analysis(), plan) -%}
     {%- if difference -%}
         {%- do dbt_backfill.drop_stages(views) -%}
-        {#- If a new column fails on a row, the plan fails at every run. -#}
+        {#- If the expression of a new column fails on a row, the plan fails at every run, so the user may have to give it up. -#}
         {%- set instead = ', or give that plan up: ' ~ dbt_backfill.get_operation_text('abandon_plan', '{model: '
             ~ dbt_backfill.get_model_name(model) ~ '}') if plan.get('fills') or plan.get('drops') else '' -%}
         {%- do dbt_backfill.refuse(
-            'another run has planned its barrier ' ~ plan.epoch ~ ', and between that run and this one ' ~ difference,
-            'Run only one deployment of the model' ~ instead ~ '. This run wrote nothing of this barrier'
+            'another run has planned its barrier ' ~ plan.epoch ~ ' with another model or session: ' ~ difference,
+            'Run only one deployment of the model' ~ instead ~ '. This run wrote nothing'
         ) -%}
     {%- endif -%}
 {% endmacro %}
@@ -81,9 +81,9 @@
 
 
 {#-
-    Give up a plan that cannot be executed. It gets the number of vnodes of the state, which does not change. No other plan overwrites it. The
-    mark `abandon` fences the runs that still execute it, and its epoch is committed at the old position as `dirty`. If another run has
-    already committed the plan, nothing is marked. Return the marked plan; none if another run committed or replaced it.
+    Give up a plan that cannot be executed. The marked plan gets the number of vnodes of the state, which does not change. No other plan overwrites
+    it. With the mark `abandon`, the fence stops the runs that still execute the plan. The plan's epoch is committed at the old position as `dirty`.
+    If another run has already committed the plan, nothing is marked. Return the marked plan; none if another run committed or replaced it.
 -#}
 {% macro mark_abandoned(backfill, state, plan, reason) %}
     {%- set given_up = tojson(dict(plan, kind='abandon', reason=reason, vnode_count=state.committed.vnode_count)) -%}
@@ -113,11 +113,11 @@
 {#-
     Return a statement after which every MERGE of a given-up plan fails, even a MERGE that has passed its fence; none if no MERGE can be
     running. On Delta the statement changes the table's metadata. On Iceberg it is a MERGE that writes one row of the MV again, unchanged.
-    Merge-on-read records the old row as deleted, and a MERGE fails if such a deletion was committed after it began, whatever the key of the
+    Merge-on-read records the old row as deleted, and a MERGE fails if such a deletion was committed after the MERGE began, whatever the key of the
     row. (An empty MV has no row to write, and copy-on-write records no deletion.)
 
-    If the MV does not have the plan's key, no running MERGE can be committed. Then either the plan replaces the MV (without a MERGE) and has
-    not done so yet, or something else has replaced the MV since. Iceberg commits no MERGE to a table that was replaced meanwhile.
+    If the MV does not have the plan's key, no running MERGE can be committed. There are two such cases: the plan replaces the MV (without a MERGE)
+    and has not done so yet, or something else has replaced the MV since. Iceberg commits no MERGE to a table that was replaced meanwhile.
 -#}
 {% macro get_stopping_sql(backfill, plan) -%}
     {%- set mv = backfill.mv.render() -%}
@@ -125,7 +125,7 @@
         {{ return('alter table ' ~ mv ~ " set tblproperties ('dbt_backfill.given_up' = '" ~ plan.epoch ~ "')") }}
     {%- endif -%}
     {%- set types = dbt_backfill.types_by_name(dbt_backfill.get_table_columns(backfill.mv)) -%}
-    {#- If Spark cannot compare the type of a column, the column is not of the key: it only has the same name. -#}
+    {#- If Spark cannot compare the type of a column, the column is not a column of the key: it only has the same name. -#}
     {%- for key in plan.key -%}
         {%- set type = types.get(key.name | lower, 'map<') -%}
         {%- if 'map<' in type or 'variant' in type -%} {{ return(none) }} {%- endif -%}
@@ -140,8 +140,8 @@
 
 {#-
     Return the plans that were given up since the last executed barrier, as the commit of an abandoned plan records them: {'since': that
-    barrier, 'plans': the given-up plans, with the newest (`plan`) first}. None if one of them replaces the MV, because a reset or swap has to
-    follow then, or if there are too many of them.
+    barrier, 'plans': the given-up plans, with the newest (`plan`) first}. Return none if one of these plans replaces the MV, because a reset or swap
+    has to follow it, or if there are too many plans.
 
     Arguments:
       committed (dict): the plan of the previous epoch.
@@ -162,9 +162,10 @@
 
 {#-
     Return the ends of the ranges above the position that given-up plans could write to, with [] for a range without an end; none if the whole
-    MV has to be compared. In a sweep the result is an empty list, because nothing is promised above the position. Below the position,
-    given-up plans could write what the upstream changed since the last executed barrier. The feed still has to list these changes, up to a
-    version that continues the versions of those plans. It also has to list keys that were added by then and have been deleted since.
+    MV has to be compared. During a sweep the result is an empty list, because the sweep compares the rows above the position anyway. Up to the
+    position, given-up plans could write the rows that changed upstream since the last executed barrier. The part above the position is enough only if
+    the feed still lists these changes, and if the upstream has not gone back behind the versions that those plans read. The feed also has to list
+    keys that those versions added and that have been deleted since; otherwise the result is none.
 -#}
 {% macro find_touched_ranges(backfill, state, observed) %}
     {%- set given_up = state.committed.get('given_up') if state.dirty else none -%}
@@ -193,11 +194,11 @@
 {% endmacro %}
 
 
-{#- Give up a plan whose step `failed` has failed. Refuse to go on if the step failed because another run committed the plan or replaced it. -#}
+{#- Give up a plan whose step `failed` has failed. Refuse to continue if the step failed because another run committed the plan or replaced it. -#}
 {% macro give_up_plan(backfill, plan, failed) %}
     {%- set now = dbt_backfill.read_state(backfill) -%}
     {%- set given_up = dbt_backfill.mark_abandoned(
-        backfill, now, plan, 'it could not ' ~ failed ~ ', and the upstream has gone on from its version ' ~ dbt_backfill.get_source(plan).version
+        backfill, now, plan, 'it could not ' ~ failed ~ ', and the upstream has a later version than ' ~ dbt_backfill.get_source(plan).version
     ) if dbt_backfill.is_executable(now, plan) else none -%}
     {%- if given_up is none -%} {%- do dbt_backfill.refuse_concurrent_run(plan) -%} {%- endif -%}
     {%- do dbt_backfill.run_abandon(backfill, given_up) -%}
@@ -206,9 +207,10 @@
 
 
 {#-
-    Return a plan that repairs the MV without a feed: a re-anchor, a sweep or a reset. After plans were given up, it repairs only what these
-    could write to, if that is known. Otherwise the whole prefix is read again, at once or in slices (a sweep), and its keys are checked
-    again; `on_gap` may refuse that. An MV that has no rows yet is reset. An MV whose sweep has read nothing yet keeps its previous rows.
+    Return a plan that repairs the MV without a feed: a re-anchor, a sweep or a reset. After plans were given up, the returned plan repairs only the
+    ranges that these plans could write to, if the ranges are known. Otherwise the whole prefix is read again, in one barrier or in slices (a sweep),
+    and its keys are checked again; `on_gap` may refuse that. An MV that has no rows yet is reset. An MV whose sweep has read nothing yet keeps its
+    previous rows.
 
     Arguments:
       whole (boolean): true if no part can be repaired alone: the changes cannot be read, or the feed does not list all that changed.
@@ -237,7 +239,7 @@
             "Set on_gap='reanchor' to allow that, on_gap='sweep' to compare them in slices, or rebuild the MV with --full-refresh"
         ) -%}
     {%- elif touched is none and sweeps -%}
-        {#- A sweep records the old position as the beginning of its range: if it is given up, the state keeps that position. The range has no
+        {#- A sweep records the old position as the beginning of its range: if the sweep is given up, the state keeps that position. The range has no
             end. -#}
         {{ return(dict(dict(plan, kind='sweep', range_high=none, next_bounds=[], bounds_complete=false), **ended)) }}
     {%- endif -%}

@@ -4,17 +4,16 @@
     summary in `staged`; this part sets `reread`: {
       'count': the number of keys, 'low', 'high': the least and the greatest of them as literals,
       'twice': up to three of them that exist twice in that version too
-    }; null if no key was in doubt. These keys are in doubt:
+    }; null if no key was in doubt. The following keys are in doubt:
 
       - keys whose events are not a chain of states (`__bf_unclear`),
       - keys that were inserted although the MV has them: a row existed already,
       - keys whose only event deletes a row that Q does not return, although the MV has a row of that key,
-      - keys that the feed may report with another value than they have (`staged.altered_keys`). Then all keys of the upstream and of the MV,
-        up to the position, that the feed would report with this same value are in doubt: any of them may have changed. The stage does not
-        have these keys.
+      - keys that the feed may report with another value than they have (`staged.altered_keys`). Any key that the feed would report with the same
+        value may have changed. So all these keys of the upstream and of the MV, up to the position, are in doubt. The stage does not have these keys.
 
-    All but the first case need a read of the MV; for inserted and deleted keys only between the bounds of the stage. If a run died while it
-    executed the plan, the MV may have changes of the plan already. Then more keys are read again, with the same result.
+    All cases except the first need a read of the MV. For inserted and deleted keys, only the rows between the bounds of the stage are read. If a run
+    died while it executed the plan, the MV may have changes of the plan already. In this case more keys are read again, with the same result.
 
     Arguments:
       names (dict): of the views, see get_stage_names.
@@ -24,7 +23,8 @@
 {% macro get_reread_statements(backfill, state, plan, names, suspicions, altered) -%}
     {%- set keys, key_columns = plan.key, dbt_backfill.upstream_columns(plan.key) -%}
     {%- set columns, source_columns = key_columns | join(', '), dbt_backfill.upstream_columns(keys, 'source.') -%}
-    {#- The bounds are known only when the script runs. Here are their placeholders, and the expressions that replace these in the two views. -#}
+    {#- The bounds are known only when the script runs. The two views are written with placeholders, and the script replaces each placeholder by the
+        value of one of these expressions. -#}
     {%- set low, high, of_stage, of_reread = [], [], {}, {} -%}
     {%- for side, placeholders in [('low', low), ('high', high)] -%}
         {%- for _ in keys -%}
@@ -119,14 +119,14 @@
 
 
 {#-
-    Return a select of keys up to the position, of the MV and of the upstream at the version of the plan: those that the feed would report
-    with the same value as a key that it may have altered.
+    Return a select of the keys that the feed would report with the same value as a key that it may have altered. These are keys of the MV, and of the
+    upstream at the version of the plan, up to the position.
 -#}
 {% macro get_alike_keys_sql(backfill, state, plan, names, altered) -%}
     {%- set keys, columns, carried, numbered = plan.key, dbt_backfill.upstream_columns(plan.key), [], [] -%}
     {%- for name in dbt_backfill.mv_columns(keys) -%} {%- do carried.append(name ~ ' as ' ~ columns[loop.index0]) -%} {%- endfor -%}
     {%- for column in columns -%} {%- do numbered.append(column ~ ' as k' ~ loop.index) -%} {%- endfor -%}
-    {#- A text that is the same for a key and for the value that the feed reports for it, see altered_predicate. Some other keys have the same
+    {#- This text is the same for a key and for the value that the feed reports for the key, see altered_predicate. Some other keys have the same
         text. -#}
     {%- set listed = 'regexp_replace(to_json(struct(' ~ numbered | join(', ') ~ '), ' ~ dbt_backfill.whole_json_options()
         ~ "), '1582-10-(0[4-9]|1[0-6])[^\"]*', '')" -%}

@@ -4,7 +4,7 @@
       'options': the configuration,
       'upstream': {'relation', 'kind'},
       'feed': the user's change table, see get_change_table; none if the upstream's own feed is read,
-      'sql': the model's query, 'query': the same with the upstream substituted, 'query_hash',
+      'sql': the model's query, 'query': the same query with the upstream substituted, 'query_hash',
       'started_at': when the run of the model began, for its time budget,
       'controls_of': for a next generation, the id of the MV whose controls apply to it; else none,
       'source': the range source of a barrier, if that is a copy that several plans read, see get_source_read; else none,
@@ -13,9 +13,9 @@
       `generation`: `next` or `former` while a full refresh is made beside the MV in use, see find_next_generation; else none
     }
 
-    It has nothing that Spark knows about the MV, the upstream or the query: see observe_state, observe_upstream and new_analysis for these.
+    The dict has no facts that Spark has to be asked for: see observe_state, observe_upstream and new_analysis.
 
-    Outside of a run it also has `name`, the model's name for messages.
+    Outside of a run, the dict also has `name`: the model's name for messages.
 -#}
 {% macro get_backfill(mv, sql) %}
     {%- set options = dbt_backfill.read_config() -%}
@@ -38,14 +38,14 @@
     {%- if dbt_backfill.upstream_traits(upstream).stages_ranges -%}
         {%- for needs, option in [(options.backfill_mode == 'snapshot', "backfill_mode 'snapshot'"), (options.live_view, 'live_view')] if needs -%}
             {%- do dbt_backfill.refuse(
-                option ~ ' reads a version of its upstream again, but ' ~ upstream.relation.render() ~ ' is a live table, which keeps no versions',
+                option ~ ' needs an upstream that keeps its versions, but ' ~ upstream.relation.render() ~ ' is a live table',
                 'Remove that option; each barrier is exact without it'
             ) -%}
         {%- endfor -%}
     {%- elif options.backfill_partitions > 1 -%}
         {%- do dbt_backfill.refuse(
-            'backfill_partitions is ' ~ options.backfill_partitions ~ ', and ' ~ upstream.relation.render()
-                ~ ' is a table that Spark itself divides among its tasks',
+            'backfill_partitions is ' ~ options.backfill_partitions ~ ', but ' ~ upstream.relation.render()
+                ~ ' is not a table of a live database',
             'Remove backfill_partitions; it sets how many connections read a range of a live database'
         ) -%}
     {%- endif -%}
@@ -62,7 +62,7 @@
 {#-
     Run barriers until the run has reached its number of barriers or there is nothing left to do. Return what to report: {'message', 'state',
     'plan': the plan of the last barrier, 'rows_backfilled', 'read_seconds': the time of the barriers that read these rows, 'changed',
-    'deleted', 'barriers': the number of barriers, 'replaced': true if one of them has replaced the MV}.
+    'deleted', 'barriers': the number of barriers, 'replaced': true if a barrier has replaced the MV}.
 
     A reset, a rescale and an abandoned plan do not count towards `barriers_per_run`: after a full refresh the same run continues with the backfill.
 
@@ -83,7 +83,7 @@
         {%- if not run.rebuild -%} {%- do dbt_backfill.report_kept_shape(backfill, run.state) -%} {%- endif -%}
     {%- endif -%}
     {%- do dbt_backfill.set_line_if_stopped(backfill, run.state) -%}
-    {#- Jinja has no while: two loops, so that few turns are idle. -#}
+    {#- Jinja has no `while`. Two nested loops allow a million turns, and few of them are executed after the end. -#}
     {%- for _ in range(1000) -%}
         {%- if not run.done -%}
             {%- for _ in range(1000) -%} {%- if not run.done -%} {%- do dbt_backfill._run_next_barrier(backfill, run) -%} {%- endif -%} {%- endfor -%}
@@ -101,17 +101,18 @@
 
 
 {#-
-    Run one turn of the loop: run a barrier, report it and add its results to `run`. This is the namespace of the loop. It has everything that
-    outlives a barrier: 'state', 'analysis' and 'plan' after the last barrier; 'rebuild', why the MV is still to be rebuilt; 'barriers', the
-    number of barriers that count towards `barriers_per_run`; 'committed', the number of all barriers; 'followed', how many of the last
-    barriers in a row merged changes only; 'allowance', the allowance of the last barrier, see get_allowance, none if only the config limits
-    it; 'done', true at the end of the loop; 'ended', true if there was nothing left to do, or if the feed had not landed the changes yet
-    ('waits'); 'spent', true if a budget was spent.
+    Run one turn of the loop: run a barrier, report it and add its results to `run`. `run` is the namespace of the loop. It has all values that are
+    still needed after a barrier: 'state', 'analysis' and 'plan' after the last barrier; 'rebuild', why the MV is still to be rebuilt; 'barriers', the
+    number of barriers that count towards `barriers_per_run`; 'committed', the number of all barriers; 'followed', how many of the last barriers in a
+    row merged changes only; 'allowance', the allowance of the last barrier, see get_allowance, none if only the config limits it; 'done', true at the
+    end of the loop; 'ended', true if there was nothing left to do, or if the feed had not landed the changes yet ('waits'); 'spent', true if a budget
+    was spent.
 -#}
 {% macro _run_next_barrier(backfill, run) %}
     {%- set options = backfill.options -%}
     {%- if options.take_turns and adapter.type() == 'spark_backfill' -%} {%- do adapter.take_turn() -%} {%- endif -%}
-    {#- Another deployment committed a barrier with another query after this run's last barrier. This run would undo the columns of that query. -#}
+    {#- Here another deployment has committed a barrier with another query after this run's last barrier. If this run continued, it would undo the
+        columns of that query. -#}
     {%- if run.plan and run.state.committed.query_hash not in [run.plan.query_hash, backfill.query_hash] -%}
         {%- do dbt_backfill.refuse_concurrent_run(run.plan) -%}
     {%- endif -%}
@@ -152,7 +153,7 @@
         {%- set run.rows = run.rows + plan.range_row_count -%}
         {%- set run.read_seconds = run.read_seconds + barrier.seconds_without_copy -%}
     {%- endif -%}
-    {#- If another run had planned an advance, this barrier executed that plan, and the rebuild is still to come. -#}
+    {#- If another run had planned an advance, this barrier executed that plan, and the rebuild still has to be done. -#}
     {%- if dbt_backfill.kind_of(plan).follows and not run.rebuild -%} {%- set run.barriers = run.barriers + 1 -%} {%- endif -%}
     {#- With `all`, the run has to end although the upstream may change for ever: it ends after two barriers in a row that only merged changes. -#}
     {%- set reads = not reads_range or plan.last_range or plan.get('range_row_count') is not none -%}
@@ -164,8 +165,8 @@
 
 {#-
     Log a line if the MV has another number of vnodes than the model's config says, because it was rescaled or the config was changed. Log a
-    line if it is backfilled in another order than the config says. Neither changes the rows of the MV. The config applies when the MV is made
-    or rebuilt.
+    line if it is backfilled in another order than the config says. Neither difference changes the rows of the MV. The config applies when the MV is
+    made or rebuilt.
 -#}
 {% macro report_kept_shape(backfill, state) %}
     {%- if state.get('planned') or backfill.generation -%} {{ return(none) }} {%- endif -%}
@@ -174,14 +175,14 @@
         {%- set how = '. To change the number without a rebuild: ' ~ dbt_backfill.get_operation_text(
             'rescale_backfill', '{model: ' ~ name ~ ', vnode_count: ' ~ wanted ~ '}') -%}
         {%- do log(
-            name ~ ' has ' ~ has ~ ' vnodes; vnode_count is ' ~ wanted ~ ', which applies only when the MV is rebuilt'
+            name ~ ' has ' ~ has ~ ' vnodes; the vnode_count ' ~ wanted ~ ' applies only when the MV is rebuilt'
                 ~ (how if has % wanted == 0 or wanted % has == 0 else ''), info=true
         ) -%}
     {%- endif -%}
     {%- set has, wanted = dbt_backfill.get_order(state.committed.key), backfill.options.backfill_order -%}
     {%- if has != wanted and not state.finished -%}
         {%- do log(
-            name ~ ' is backfilled ' ~ has ~ ', as it was begun; backfill_order is ' ~ wanted ~ ', which applies only when the MV is rebuilt',
+            name ~ ' is still backfilled ' ~ has ~ '; the backfill_order ' ~ wanted ~ ' applies only when the MV is rebuilt',
             info=true
         ) -%}
     {%- endif -%}
@@ -310,8 +311,8 @@
 
 
 {#-
-    Return the message of a run's result: the barriers that it committed, the reason if it ended before it reached `barriers_per_run`, and a
-    pause or rate limit that people have set.
+    Return the message of a run's result: the barriers that it committed, the reason if it ended before it reached `barriers_per_run`, and a pause or
+    rate limit that the user has set.
 
     Arguments:
       run (namespace): of the loop of run_barriers, see _run_next_barrier.

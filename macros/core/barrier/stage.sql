@@ -2,10 +2,10 @@
     Stage the changes of a plan that this run did not make. If this run makes the plan, the same statements are part of the planning script,
     see plan_barrier.
 
-    The stage has the keys that changed in (S_k, S_k+1] and have pk <= P_k in their vnode, each with its last state. It is a cached temporary
-    view, because the feed is expensive to read and would be read more than once. A second view has the query's result for these keys, as the
-    MERGE reads it: the MV's columns, and `__bf_dropped`, true if the query no longer returns a row of that key. (The table `<mv>__staged` is
-    something else, see upstreams/postgres/stage.sql.)
+    The stage has the keys that changed after the committed version, up to the plan's version, and that are not above the committed position of their
+    vnode. Each key has its last state. The stage is a cached temporary view, because the feed is expensive to read and would be read more than once.
+    A second view has the query's result for these keys, which the MERGE reads: the MV's columns, and `__bf_dropped`, true if the query no longer
+    returns a row of that key. (The table `<mv>__staged` is something else, see upstreams/postgres/stage.sql.)
 
     Return {
       'failed': see run_merge; if a step failed, all other entries are absent,
@@ -50,8 +50,8 @@
 
 
 {#-
-    Return the changes of a plan that has some, see has_changes. The result is that of the question upstream_changes, but with all views of
-    the stage (each before the views that it reads) and with two facts about the query, as far as the run knows them: {
+    Return the changes of a plan that has changes, see has_changes. The result is the answer to the question upstream_changes, but with all views of
+    the stage (each before the views that it reads) and with two facts from the analysis: {
       'drops_rows',
       'read_columns': the columns whose change can change the MV's row. None if all changes have to be merged: the feed does not report the
         previous row, or the MV may not have the query's result for the previous row
@@ -203,14 +203,14 @@
     }
     A key is left out if its first event removes the same values as its last event brings, in all columns that the query reads.
 
-    The latest version wins; within one version an insert or after-image beats a delete or before-image of the
-    same key. A before-image without an after-image means a delete, or an UPDATE that changed the key.
+    The last event is the one of the latest version. Within one version, an insert or after-image comes after a delete or before-image of the same
+    key. A before-image without an after-image means a delete, or an UPDATE that changed the key.
 
-    This holds if the events are a chain of states: each event removes the image that the event before it brought. If a key existed twice for
-    a while, an event may remove the older row (`insert (2, 'new')`, then `delete where id = 2 and name = 'old'`; or two UPDATEs that swap two
-    keys). So the number of upserts less deletes must agree with the first and the last event. The images must agree with them too: an image
-    that was brought and removed occurs an even number of times, and its hashes cancel out. In one commit a row is brought or removed at most
-    once. The feed may also have altered the last state, see altered_predicate.
+    This order is right if the events are a chain of states: each event removes the image that the previous event brought. If a key existed twice for
+    a while, an event may remove the older row (`insert (2, 'new')`, then `delete where id = 2 and name = 'old'`; or two UPDATEs that swap two keys).
+    So two checks are made. The number of upserts minus the number of deletes must agree with the first and the last event. The images must also agree
+    with these two events: an image that was brought and removed occurs an even number of times, and its hashes cancel out. In one commit a row is
+    brought or removed at most once. The feed may also have altered the last state, see altered_predicate.
 
     Arguments:
       changes (dict): as get_changes returned them.

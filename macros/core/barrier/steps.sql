@@ -21,7 +21,7 @@
     Return one MERGE of changed rows. A key whose row the query no longer returns is deleted.
 
     Arguments:
-      rows (string): a select like that of the stage, of the MV's columns and `__bf_dropped`.
+      rows (string): a select of the MV's columns and `__bf_dropped`, such as the select of the stage's second view.
       bounds (string): a condition on the MV, as `mv`, that the keys of these rows fulfil. Its literals prune the files of the MV.
       range (string or none): a select of the rows of a range that the same MERGE writes.
 -#}
@@ -35,8 +35,7 @@
             {%- if range %}
             {%- set keys = dbt_backfill.mv_columns(plan.key) | join(', ') %}
             union all
-            {# The keys are selected without an alias: if a filter names a column, Spark would derive the filter once more from the alias of
-                that column. #}
+            {# The keys are selected without an alias: if a column has an alias, Spark would repeat each filter on the column for the alias. #}
             select * except ({{ keys }}), {{ keys }}, false as __bf_dropped
             from (
                 {{ range }}
@@ -54,7 +53,7 @@
 
 {#-
     Return a condition on the MV, as `mv`, that the staged keys fulfil; with `at_once` (one MERGE of changes and range) also the keys of the
-    range. Then the condition has only the first two columns of the key, so more rows than these fulfil it, which is allowed. With all
+    range. With `at_once` the condition has only the first two columns of the key. So other rows fulfil it as well, which is allowed. With all
     columns, the OR of two bounds would grow with the square of the number of columns when Spark pushes it down.
 -#}
 {% macro get_changes_bounds(plan, staged, at_once) %}
@@ -74,8 +73,8 @@
 
 
 {#-
-    Return one MERGE of Q(upstream @ S where P_k < pk <= P_k+1). If a row exists already, this same plan wrote it. The literals in ON prune
-    all files of the MV.
+    Return one MERGE of the query's rows in the range of a plan: the keys above the old position, up to the new position. If a row exists already, the
+    same plan has written it. The literals in ON prune all files of the MV.
 -#}
 {% macro get_range_merge_sql(backfill, state, plan) -%}
     {%- set keys = plan.key -%}
@@ -118,8 +117,9 @@
 
 
 {#-
-    Return one MERGE of the rows by which the MV differs from Q(upstream @ S) in a window of keys: the range of a barrier in a sweep, or the
-    window of a fill. Its source has the same columns as the stage: the query's rows that the MV does not have, and the keys that only the MV has.
+    Return one MERGE that compares the MV with the query in a window of keys, and merges the differing rows. The window is the range of a barrier in a
+    sweep, or the window of a fill. The source of the MERGE has the same columns as the stage. Its rows are the query's rows that the MV does not
+    have, and the keys that only the MV has.
 
     Arguments:
       window (dict): the bounds of the window, with the field names of a plan's range.
@@ -130,7 +130,7 @@
         {%- do coalesced.append('coalesce(query.' ~ name ~ ', present.' ~ name ~ ') as ' ~ name) -%}
     {%- endfor -%}
     {%- set present = dbt_backfill.get_range_scan_sql(backfill.mv.render(), window, state, backfill, dbt_backfill.get_mv_keys(keys)) -%}
-    {#- This also checks rows that the table has already: another writer may have written them. -#}
+    {#- This also checks rows that the MV has already, because another writer may have written them. -#}
     {%- set kept = dbt_backfill.unaltered_partition_predicate(backfill, dbt_backfill.parse_columns(plan.query_columns), '__bf_row.') -%}
     {%- set differing -%}
         select
@@ -186,8 +186,8 @@
 
 
 {#-
-    Return one MERGE that removes the MV's rows above the position that given-up plans may have written. Below the position, what these plans
-    could write is repaired by merging the changes.
+    Return one MERGE that removes the MV's rows above the position that given-up plans may have written. Below the position, merging the changes
+    repairs all rows that these plans could write.
 -#}
 {% macro get_removal_sql(backfill, plan) -%}
     {%- set keys, columns, windows = plan.key, dbt_backfill.mv_columns(plan.key, 'mv.'), [] -%}
@@ -266,8 +266,8 @@
 
 {#-
     Return the statement that replaces the MV by the rows of the next generation, in the version that it had when the plan was made. The table
-    keeps its grants, the comments on columns come from the next generation, and everything else is in the statement. If the next generation
-    has no version, nothing was ever written to it. The fence is evaluated even if there is no row.
+    keeps its grants, the comments on columns come from the next generation, and the statement sets everything else. If the next generation has no
+    version, nothing was ever written to it. The fence is evaluated even if there is no row.
 -#}
 {% macro get_swap_sql(backfill, plan) -%}
     {%- set next = dbt_backfill.parse_relation(plan.generation.relation) -%}
@@ -303,8 +303,8 @@
 
 
 {#-
-    Return a SQL expression over a row that is about to be written to the MV. It is true if the MV keeps the row's values unchanged; otherwise
-    it raises an error. None if the MV keeps all values.
+    Return a SQL expression over a row that is about to be written to the MV. The expression is true if the MV keeps the row's values unchanged;
+    otherwise it raises an error. Return none if the MV keeps every value unchanged.
 
     Arguments:
       backfill (dict): with 'partitions', see get_backfill.
@@ -334,9 +334,9 @@
 
 
 {#-
-    Return a SQL expression that is true as long as the plan is the one to execute, and raises an error once another run has committed the
-    plan's epoch or given the plan up. It is part of the source of every MERGE and replacement of a plan. An ALTER has no source, so the fence
-    is evaluated by the statement right before it (get_alter_script). get_stopping_sql needs no fence: it runs after its plan was given up.
+    Return a SQL expression that is true as long as the plan is to be executed, and raises an error once another run has committed the plan's epoch or
+    given the plan up. It is part of the source of every MERGE and replacement of a plan. An ALTER has no source, so the fence is evaluated by the
+    statement right before it (get_alter_script). get_stopping_sql needs no fence: it runs after its plan was given up.
 
     Delta and Iceberg fix the MV's version that a statement commits against before they evaluate its source. So a write that passes the
     fence either sees no later commit or conflicts with it. The fence reads one row of the progress table. Without this row there is no state,
@@ -370,7 +370,7 @@
 
 
 {#-
-    Return a condition on rows of the progress table (`prefix`): the plan is stored for the next epoch, with its own kind, so that it was not
+    Return a condition on rows of the progress table (`prefix`): the plan is stored for the next epoch, and still has its own kind, because it was not
     given up.
 -#}
 {% macro executable_plan_predicate(plan, prefix='') %}

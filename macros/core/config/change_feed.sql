@@ -2,15 +2,15 @@
     Return the option `change_feed`: a change table that is read instead of the upstream's own feed. A table of PostgreSQL has no feed of its
     own, so it needs a change table. Return {
       'node': the node of the graph that `relation` names,
-      'format': `declared`: the user names the columns; for PostgreSQL also `landed`: the table is one that land_changes writes, and `debezium`,
-    and of `declared`
-      'operation': its column of operations,
+      'format': `declared` if the user names the columns; for PostgreSQL also `landed` (land_changes writes the table), or `debezium`,
+    only for the format `declared`:
+      'operation': the column that has the operation of an event,
       'sequence': its columns that order the events of a key, ascending,
       'deletes': the operations that delete, in lower case,
       'before_images': the operations of events that have the previous row, in lower case,
-      'position': its column of positions, which is needed for PostgreSQL only; else none,
-      'xid': its column of transactions; none if there is no such column,
-    and of PostgreSQL
+      'position': the column of positions; none if the upstream is not a PostgreSQL table,
+      'xid': the column of transactions; none if there is no such column,
+    only for PostgreSQL:
       'table': the table's name in PostgreSQL, with its schema; none if the upstream has the same name,
       'slot': the replication slot from which this package lands the changes; none if something else lands them,
       'wait_seconds': how long a barrier waits for changes that have not landed yet,
@@ -67,14 +67,14 @@
     {%- endif -%}
     {%- for key in own if key in feed and format != 'declared' -%}
         {%- do dbt_backfill.refuse(
-            'its change_feed has the format ' ~ format ~ ', to which ' ~ key ~ ' does not belong',
-            'Leave ' ~ key ~ " out, or set 'format': 'declared' for a change table with columns of your own"
+            "its change_feed sets '" ~ key ~ "', which is not a key of the format " ~ format,
+            "Remove '" ~ key ~ "', or set 'format': 'declared' for a change table with columns of your own"
         ) -%}
     {%- endfor -%}
     {%- for key in ['xid', 'table', 'slot', 'wait_seconds', 'finite'] if key in feed and format == 'declared' and not feed.get('position') -%}
         {%- do dbt_backfill.refuse(
-            'its change_feed has ' ~ key ~ ' but no position; that option is only for changes of PostgreSQL, which need a position',
-            'Leave ' ~ key ~ " out, or set 'position' to the column that has the position of the commit, as a number"
+            "its change_feed sets '" ~ key ~ "', which is only for changes of PostgreSQL, but does not set 'position'",
+            "Remove '" ~ key ~ "', or set 'position' to the column that has the position of the commit, as a number"
         ) -%}
     {%- endfor -%}
     {%- for key in ['position', 'xid', 'table', 'slot'] if feed.get(key) is not none and feed[key] is not string -%}

@@ -57,7 +57,7 @@
 {% endmacro %}
 
 
-{#- Return the relation of a model, seed, snapshot or source of the graph. It is quoted if a source says so. -#}
+{#- Return the relation of a model, seed, snapshot or source of the graph. The relation is quoted if the definition of the source says so. -#}
 {% macro get_node_relation(node) %}
     {%- set relation = api.Relation.create(schema=node.schema, identifier=node.get('identifier') or node.get('alias') or node.name) -%}
     {%- set quoting = node.get('quoting') or {} -%}

@@ -41,8 +41,8 @@
 
 
 {#-
-    Return the model's configuration, one entry per option. Refuse unknown names, values of the wrong type and contradicting options, all in
-    one message.
+    Return the model's configuration, one entry per option. Refuse unknown names, values of the wrong type and options that contradict each other. One
+    message lists all of them.
 -#}
 {% macro read_config() %}
     {%- set options, mistakes = {}, dbt_backfill.find_unknown_options() -%}
@@ -66,20 +66,20 @@
         {%- set keys, upstream_keys, vnodes = options.unique_key, options.upstream_key, options.backfill_vnodes -%}
         {%- if upstream_keys and upstream_keys | length != keys | length -%}
             {%- do mistakes.append({
-                'fact': 'upstream_key has ' ~ upstream_keys | length ~ ' columns and unique_key ' ~ keys | length,
+                'fact': 'upstream_key has ' ~ upstream_keys | length ~ ' columns, but unique_key has ' ~ keys | length,
                 'change': 'Name, for each column of unique_key, the column of the upstream that it carries, in the same order',
             }) -%}
         {%- endif -%}
         {%- if vnodes is not none and options.backfill_mode != 'arrangement' -%}
             {%- do mistakes.append({
-                'fact': "backfill_vnodes needs a position per vnode, which backfill_mode '" ~ options.backfill_mode ~ "' does not keep",
+                'fact': "backfill_mode '" ~ options.backfill_mode ~ "' does not keep a position per vnode, which backfill_vnodes needs",
                 'change': "Remove backfill_vnodes, or set backfill_mode to 'arrangement'",
             }) -%}
         {%- endif -%}
         {%- for vnode in ((vnodes or []) | select('ge', options.vnode_count) | list)[:1] -%}
             {%- do mistakes.append({
-                'fact': 'backfill_vnodes names vnode ' ~ vnode ~ ', and vnode_count is ' ~ options.vnode_count,
-                'change': 'Vnodes are numbered from 0 to ' ~ (options.vnode_count - 1),
+                'fact': 'the option backfill_vnodes contains vnode ' ~ vnode ~ ', but vnode_count is ' ~ options.vnode_count,
+                'change': 'Use vnode numbers from 0 to ' ~ (options.vnode_count - 1),
             }) -%}
         {%- endfor -%}
     {%- endif -%}
@@ -90,18 +90,18 @@
     {%- endif -%}
     {%- set feed = dbt_backfill.read_option('change_feed') -%}
     {%- do options.update({'change_feed': none if feed is none else dbt_backfill.read_change_feed(feed)}) -%}
-    {#- The option is meant to prevent a full refresh; true does the opposite: a full refresh at every run. -#}
+    {#- Users may set this option to prevent a full refresh. But the value true does the opposite: it requests a full refresh at every run. -#}
     {%- if dbt_backfill.get_config().get('full_refresh') is true -%}
-        {%- do exceptions.warn('backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': full_refresh is true for it, so every run empties the MV '
-            ~ 'and starts again. To rebuild the MV once, remove the option and run with --full-refresh.') -%}
+        {%- do exceptions.warn('backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': full_refresh is true for this model, so every run '
+            ~ 'empties the MV and starts again. To rebuild the MV once, remove the option and run with --full-refresh.') -%}
     {%- endif -%}
-    {#- `dbt-backfill run --turns` repeats runs of one barrier per model. It sets an environment variable, because with a var dbt would parse
-        the project again. -#}
+    {#- `dbt-backfill run --turns` repeats runs of one barrier per model. The command sets an environment variable, because dbt would parse the
+        project again for a var. -#}
     {%- if env_var('DBT_BACKFILL_TURNS', '') == '1' -%} {{ return(dict(options, barriers_per_run=1, run_minutes=none, run_rows=none)) }} {%- endif -%}
     {%- if options.take_turns -%}
-        {%- set why = 'only the adapter (type: spark_backfill) lets models take turns, so that barriers of several threads go on side by side'
+        {%- set why = 'models can take turns only with the adapter (type: spark_backfill)'
             if adapter.type() != 'spark_backfill'
-            else 'dbt runs with one thread, which ends a model before it begins the next one' if target.threads | int < 2 else none -%}
+            else 'dbt runs with one thread, so one model ends before the next model begins' if target.threads | int < 2 else none -%}
         {%- if why -%}
             {%- do exceptions.warn('backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': take_turns has no effect, because ' ~ why
                 ~ '. dbt-backfill run --turns takes turns in any case.') -%}
@@ -184,8 +184,7 @@
 
     An option in the model's own config() is meant for this model, so it is refused. Other options may be set for a whole folder of models;
     dbt does not say whether they come from dbt_project.yml or from a properties file. Of these, only names that look like options of
-    backfilled_mv are refused, and options of other materializations get a warning. All other names are ignored, because something else may
-    read them.
+    backfilled_mv are refused, and options of other materializations get a warning. All other names are ignored, because another tool may read them.
 -#}
 {% macro find_unknown_options() %}
     {%- set options, own, unknown, found = dbt_backfill.get_config(), dbt_backfill.get_options().keys() | list, [], [] -%}
@@ -202,7 +201,7 @@
         'materialized', 'meta', 'packages', 'persist_docs', 'post-hook', 'post_hook', 'pre-hook', 'pre_hook', 'quoting', 'schema',
         'static_analysis', 'tags', 'buckets', 'clustered_by', 'location_root', 'partition_by', 'tblproperties',
     ] -%}
-    {#- Options that a user may expect to work here, by the hint what to do instead. -#}
+    {#- These options have no effect here, although users may expect one. They are grouped by the hint that says what to do instead. -#}
     {%- set instead = {
         'Remove it: on_query_change and on_schema_change say what happens when the query changes': ['on_configuration_change'],
         'Remove it: changes are always merged by unique_key, all columns of them': [
@@ -229,21 +228,22 @@
     {%- set of_the_model = model.get('config_call_dict') or {} -%}
     {%- for name in of_the_model if options.get(name) is not none -%}
         {%- if name in without_effect and options.get(name) != 'ignore' -%}
-            {%- do found.append({'fact': name ~ ' has no effect on it', 'change': without_effect[name]}) -%}
+            {%- do found.append({'fact': name ~ ' has no effect on a backfilled_mv', 'change': without_effect[name]}) -%}
         {%- elif name not in own + of_dbt and name not in without_effect -%}
             {%- do unknown.append(name) -%}
         {%- endif -%}
     {%- endfor -%}
     {%- for name in model.get('unrendered_config') or {} if name in without_effect and name not in of_the_model
             and options.get(name) is not none and options.get(name) != 'ignore' -%}
-        {%- do exceptions.warn('backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': ' ~ name ~ ' is set for it, but has no effect on it. '
-            ~ without_effect[name] ~ '. To turn this warning off, set ' ~ name ~ '=none in the model.') -%}
+        {%- do exceptions.warn('backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': ' ~ name
+            ~ ' is set for this model, but has no effect on a backfilled_mv. ' ~ without_effect[name]
+            ~ '. To turn this warning off, set ' ~ name ~ '=none in the model.') -%}
     {%- endfor -%}
     {%- if unknown -%}
         {%- do found.append({
             'fact': "there is no option '" ~ unknown | unique | join("', nor '") ~ "'",
             'change': 'The options of a backfilled_mv are ' ~ own | join(', ')
-                ~ ", and dbt's own. Options that something else reads belong into meta",
+                ~ ", and dbt's own. Move options that another tool reads into meta",
         }) -%}
     {%- endif -%}
     {{ return(found) }}

@@ -22,7 +22,7 @@
 {% endmacro %}
 
 
-{#- Return the key as the MV names it, for macros that take the upstream's names. -#}
+{#- Return the key with the MV's column names instead of the upstream's, for macros that use the upstream's names. -#}
 {% macro get_mv_keys(keys) %}
     {%- set renamed = [] -%}
     {%- for key in keys -%} {%- do renamed.append(dict(key, upstream=key.name)) -%} {%- endfor -%}
@@ -31,8 +31,8 @@
 
 
 {#-
-    Return a condition that two rows have the same key. `left_names` and `right_names` say whose names the columns of each row have: `name`
-    for the MV's, `upstream` for the upstream's.
+    Return a condition that two rows have the same key. `left_names` and `right_names` are `name` if the columns of the row have the MV's names, and
+    `upstream` if they have the upstream's names.
 -#}
 {% macro equal_keys(keys, left, right, left_names='name', right_names='name') -%}
     {%- set pairs = [] -%}
@@ -44,8 +44,8 @@
 
 
 {#-
-    Return `(columns) <op> (values)` as a comparison of tuples, with op one of >, >=, <, <=. It is written out as
-    `a >= x and (a > x or (a = x and b > y))`, which prunes files of Parquet, Delta and Iceberg; comparing structs prunes nothing.
+    Return `(columns) <op> (values)` as a comparison of tuples, with op one of >, >=, <, <=. The comparison is written as `a >= x and (a > x or (a = x
+    and b > y))`. With this form Spark skips files of Parquet, Delta and Iceberg; if structs were compared, Spark would skip no file.
 
     Arguments:
       columns, values (lists of string): SQL expressions of equal length; literals as values, or columns.
@@ -61,16 +61,19 @@
 {%- endmacro %}
 
 
-{#- Return a predicate that is true if any column of the key is null. Null keys have no order, so ranges and feeds with null keys are refused. -#}
+{#-
+    Return a predicate that is true if any column of the key is null. Null keys have no order, so this package refuses ranges and feeds with null
+    keys.
+-#}
 {% macro null_key_predicate(columns) -%}
     {{ return('(' ~ columns | join(' is null or ') ~ ' is null)') }}
 {%- endmacro %}
 
 
 {#-
-    True if the positions of a backfill go down. Then all columns of the key have the `order` `descending`, and the order of the tuples is
-    reversed. In plans, states and comments, the words above, below, `low` and `high` refer to the order of the backfill if they describe a
-    position or its range. The bounds of staged changes, of files and of a selection are in the order of the keys.
+    True if the backfill goes from the greatest key to the least. In this case all columns of the key have the `order` `descending`, and the order of
+    the tuples is reversed. In plans, states and comments, the words above, below, `low` and `high` refer to the order of the backfill if they
+    describe a position or its range. The bounds of staged changes, of files and of a selection are in the order of the keys.
 -#}
 {% macro is_descending(keys) %}
     {{ return(keys[0].get('order') == 'descending') }}
@@ -95,7 +98,7 @@
 
 
 {#-
-    Return tuple_predicate in the order of the backfill: `<` means that a key comes earlier in it. `columns` are the key's columns, under any
+    Return tuple_predicate in the order of the backfill: `<` means that a key comes earlier in that order. `columns` are the key's columns, under any
     names.
 -#}
 {% macro ordered_predicate(keys, columns, op, values) -%}
@@ -107,9 +110,9 @@
 {#-
     Return a SQL expression that renders `column` of `type` as the text of a literal of that type.
 
-    The text survives every value (quotes, backslashes, unicode, NUL, dates before 1582, microseconds), does not depend on the session's
-    time zone, and folds to a literal that Spark pushes down to files. A text with a `$` is written as hex, because Spark substitutes `${…}`
-    inside string literals.
+    The text is exact for every value (quotes, backslashes, unicode, NUL, dates before 1582, microseconds) and does not depend on the session's time
+    zone. Spark folds it to a literal, which is pushed down to files. A text with a `$` is written as hex, because Spark substitutes `${…}` inside
+    string literals.
 -#}
 {% macro literal_expression(column, type) -%}
     {%- if type == 'string' -%}
@@ -145,8 +148,8 @@
 
 
 {#-
-    Return the hash of a key. It depends on the columns' types (an int and a bigint of one value differ), so each column is cast to the type
-    that was recorded when the MV was created. A key whose type is widened later keeps its vnode.
+    Return the hash of a key. The hash depends on the columns' types (an int and a bigint of the same value have different hashes). So each column is
+    cast to the type that was recorded when the MV was created, and a key keeps its vnode if its type is widened later.
 -#}
 {% macro key_hash_expression(keys, prefix='') -%}
     {%- set columns = [] -%}
@@ -158,13 +161,13 @@
 
 
 {#-
-    Return a select of the part of the upstream that is already in the MV: the rows of `source` with pk <= current_pos of their vnode, in
-    the order of the backfill. If all vnodes have the same position, the rows are compared with literals. Otherwise each row is compared with
-    its vnode's row of the progress table.
+    Return a select of the part of the upstream that is already in the MV: the rows of `source` whose key is not above the position of their vnode, in
+    the order of the backfill. If all vnodes have the same position, the rows are compared with literals. Otherwise each row is compared with its
+    vnode's row of the progress table.
 
     Arguments:
       source (string): a relation expression or a select in parentheses, with the upstream's columns.
-      with_null_keys (boolean): true to include rows whose key is null, which no comparison finds.
+      with_null_keys (boolean): true to include rows whose key is null; no comparison is true for these rows.
 -#}
 {% macro get_prefix_scan_sql(source, state, relations, keys, with_null_keys=false) -%}
     {%- set columns = dbt_backfill.upstream_columns(keys, 'source.') -%}
@@ -186,9 +189,9 @@
 
 
 {#-
-    Return a select of the range of a plan: the rows of `source` above the position of their vnode and up to the plan's range_high, in
-    the order of the backfill; of all vnodes if `plan.vnodes` is none. If the positions differ, each row is compared with its vnode's row of
-    the progress table, and range_low is the lowest position.
+    Return a select of the range of a plan: the rows of `source` above the position of their vnode and up to the plan's range_high, in the order of
+    the backfill. Rows of all vnodes are returned if `plan.vnodes` is none. If the positions differ, each row is compared with its vnode's row of the
+    progress table, and range_low is the lowest position.
 -#}
 {% macro get_range_scan_sql(source, plan, state, relations, keys, with_null_keys=false) -%}
     {%- set columns = dbt_backfill.upstream_columns(keys, 'source.') -%}
@@ -225,19 +228,19 @@
       'bounds': a list of keys as literals' texts, in the order of the backfill,
       'complete': true if the bounds reach the end of the upstream,
       'rows': the number of rows that remain,
-      'scans': how many times the remaining ranges together read each remaining row: a range reads every file, or split of a file, that may
-        have one of its rows; absent if Spark does not report the files
+      'scans': how many times each remaining row is read by all remaining ranges together. A range reads every file, or split of a file, that may have
+        one of the range's rows. Absent if Spark does not report the files
     }.
 
     The keys are sorted as tuples: all keys if few remain, else a sample. Every k-th key is a bound. This works for any orderable type and any
-    skew, and the error of a range's size is about 1/sqrt(k). A bound at the very end is left out, because the last range has no end. If a
-    frequent key would be several bounds, it is only one.
+    skew, and the error of a range's size is about 1/sqrt(k). A bound at the end of the keys is left out, because the last range has no end. If a
+    frequent key would be several bounds, it is returned once.
 
     Arguments:
       scan (string): a select of the keys beyond the position.
       total (string): a SQL expression of the upstream's number of rows.
       done (int): the number of rows of the snapshot that were read so far.
-      by_file (boolean): true if the scan reads files of one table, so that Spark can report them.
+      by_file (boolean): true if the scan reads files of one table. Then Spark can report the files.
 -#}
 {% macro get_bounds_sql(scan, total, done, keys, rate_limit, by_file=true) -%}
     {%- set most = 256 -%}
@@ -251,7 +254,7 @@
         select
             *,
             {{ "input_file_name() as __bf_file, input_file_block_start() as __bf_split" if by_file else "'' as __bf_file, 0 as __bf_split" }},
-            {#- The values of all rows are different; otherwise corr() might divide by zero. #}
+            {#- corr() could divide by zero if all rows had the same value, so the values of all rows are made different. #}
             monotonically_increasing_id() as __bf_place
         from ({{ scan }})
         {#- A bound is a key, so null keys are left out. The key check of the range refuses them. #}
@@ -288,11 +291,11 @@
 
 
 {#-
-    Return a select of one struct, {'row_count', 'null_keys', 'duplicates': true if a key may occur twice, 'vnode_row_counts'} of the
-    rows of a scan and 'upstream_row_count', from one pass over the key columns, or two passes if many rows are read.
+    Return a select of one struct: {'row_count', 'null_keys', 'duplicates': true if a key may occur twice, 'vnode_row_counts', all of the rows of a
+    scan, and 'upstream_row_count'}. It needs one pass over the key columns, or two passes if many rows are read.
 
-    Rows are grouped by the hash that also gives the vnode: one bigint instead of the key's columns. Unequal keys with the same hash look like
-    duplicates here; then `get_duplicate_keys_sql` decides.
+    Rows are grouped by the hash that also gives the vnode: one bigint instead of the key's columns. Different keys with the same hash look like
+    duplicates here. If there are duplicates, `get_duplicate_keys_sql` compares the keys themselves.
 
     Arguments:
       scan (string): a select of the rows.
@@ -301,7 +304,8 @@
       many (boolean): true if so many rows are read that a separate pass for the duplicates is cheaper, see get_twice_by_words_sql.
 -#}
 {% macro get_key_check_sql(scan, total, keys, vnode_count, check_key, many=false) -%}
-    {#- The last column that is a whole number or a date is used: in the order of the key, its values are close together. -#}
+    {#- The last column of the key that is a whole number or a date is used: in the order of the key, neighbouring rows have close values in this
+        column. -#}
     {%- set numbers = keys | selectattr('type', 'in', ['tinyint', 'smallint', 'int', 'bigint', 'date']) | list if check_key and many else [] -%}
     {%- set by_hash = check_key and not numbers -%}
     select named_struct(
@@ -336,9 +340,9 @@
 
 
 {#-
-    Return a scalar subquery that is true if a key may occur twice. 64 neighbouring values of a number in the key share a word, and each value
-    has a bit of it. So there are up to 64 times fewer groups than keys. For the 6,000,000 keys of TPC-H lineitem this costs a third of
-    grouping the keys by their hash. If the numbers have no neighbours, it costs the same.
+    Return a scalar subquery that is true if a key may occur twice. 64 neighbouring values of a number in the key share one word, and each value has
+    one bit of this word. So there are up to 64 times fewer groups than keys. For the 6,000,000 keys of TPC-H lineitem, this query costs a third of a
+    query that groups the keys by their hash. If the numbers have no neighbours, both queries cost the same.
 
     Arguments:
       number (dict): the key's column that is a number, or a date.

@@ -2,15 +2,15 @@
     Refuse a query that is not row-wise over one read of the upstream, or whose rows depend on more than the upstream's row. If such a query
     were merged slice by slice, the MV would differ from the result of the whole query.
 
-    The checks read the analyzed plan: in the optimized plan `now()` is already a literal, and an unused window is gone. But only the
-    optimized plan shows that a filter is always false.
+    The checks read the analyzed plan, because in the optimized plan `now()` is already a literal, and an unused window is gone. One check reads the
+    optimized plan, because only that plan shows that a filter is always false.
 
     Arguments:
       explained (dict): see explain_query.
       may_grow (boolean): true if the upstream may get another column without a gap, see upstream_traits.
 -#}
 {% macro check_query(explained, query, upstream, may_grow) %}
-    {%- set instead = "Keep filters and expressions over the upstream's rows here, and put the rest into a model downstream" -%}
+    {%- set instead = "Keep only filters and expressions over single rows of the upstream in this model, and put the rest into a model downstream" -%}
     {%- set words = {
         'Aggregate': 'an aggregate (GROUP BY, HAVING or an aggregate function)', 'Window': 'a window function', 'Distinct': 'a DISTINCT',
         'Deduplicate': 'a DISTINCT', 'GlobalLimit': 'a LIMIT', 'LocalLimit': 'a LIMIT', 'Offset': 'an OFFSET', 'Join': 'a join',
@@ -21,13 +21,14 @@
     } -%}
     {%- set plan, operators = explained.analyzed | join('\n'), [] -%}
     {%- set passed = ['Relation', 'Project', 'Filter', 'SubqueryAlias', 'WithCTE', 'CTERelationDef', 'CTERelationRef', 'ResolvedHint'] -%}
-    {#- Spark prints the outer columns of a subquery in brackets after it. That distinguishes it from a column named like a subquery. -#}
+    {#- Spark prints the outer columns of a subquery in brackets after it. The brackets distinguish a subquery from a column with a name like
+        `exists`. -#}
     {%- if modules.re.search('(?<![\\w.])(scalar-subquery|exists|list)#\\d+ \\[', plan) -%}
-        {%- do dbt_backfill.refuse('its query has a subquery, so a row of it depends on more than one row', instead) -%}
+        {%- do dbt_backfill.refuse('its query has a subquery, so a row of the result depends on more than one row of the upstream', instead) -%}
     {%- endif -%}
     {%- for line in explained.analyzed -%}
         {%- set operator = dbt_backfill.plan_operator(line) -%}
-        {#- The first two limits come from get_query_sql. -#}
+        {#- This package adds a LIMIT of its own, see get_query_sql. Its two operators are the first limits of the plan. -#}
         {%- set is_own = line.endswith('Limit 2147483647') and operator not in operators -%}
         {%- if operator and operator not in passed and not is_own -%}
             {%- do dbt_backfill.refuse(
@@ -43,8 +44,9 @@
         ) -%}
     {%- elif names.count('upstream') > 1 -%}
         {%- do dbt_backfill.refuse(
-            'its query has the name of the upstream ' ~ names.count('upstream') ~ ' times',
-            'Read the upstream once; if one of these names is a field of a column ' ~ upstream.schema ~ ', write an alias of the upstream before it'
+            'its query contains the name of the upstream ' ~ names.count('upstream') ~ ' times',
+            'Read the upstream once; if one of these names is a field of the column ' ~ upstream.schema
+                ~ ', write an alias of the upstream before the column'
         ) -%}
     {%- endif -%}
     {%- do dbt_backfill._check_words(dbt_backfill.get_words(query), may_grow) -%}
@@ -64,17 +66,17 @@
 
 
 {#-
-    Refuse what no plan shows. In a plan, a setting in braces and a typed literal such as `date 'today'` are already replaced by their values,
-    and a star inside an expression, as in `md5(to_json(struct(*)))`, by the columns. Such a star is right after a bracket, a comma or a
-    point, and the innermost bracket around it does not hold a query.
+    Refuse words of the query that no plan shows. In a plan, a setting in braces and a typed literal such as `date 'today'` are already replaced by
+    their values. A star inside an expression, as in `md5(to_json(struct(*)))`, is already replaced by the columns. Such a star is right after a
+    bracket, a comma or a point, and the innermost bracket around the star does not enclose a query.
 -#}
 {% macro _check_words(words, may_grow) %}
     {%- set brackets, setting = ['query'], (words | join).partition('${')[2].partition('}') -%}
     {%- if setting[1] -%}
         {%- set setting = '${' ~ setting[0] ~ '}' -%}
         {%- do dbt_backfill.refuse(
-            'its query has ' ~ setting ~ ', which Spark replaces by a setting of the session that runs it',
-            'Write the value out; in a text, write \\u0024 for the dollar sign'
+            'its query contains ' ~ setting ~ ', which Spark replaces with a setting of the session',
+            'Write the value itself; in a text, write \\u0024 for the dollar sign'
         ) -%}
     {%- endif -%}
     {%- for word in words -%}
@@ -86,7 +88,7 @@
             {%- do brackets.pop() -%}
         {%- elif word == '*' and may_grow and brackets[-1] == 'expression' and last[-1:] in ['(', ',', '.'] -%}
             {%- do dbt_backfill.refuse(
-                'its query has a star inside of an expression, so its value would change if the upstream got another column',
+                'its query has a star inside an expression, so the value of the expression would change if the upstream got another column',
                 'Write out the columns instead of the star'
             ) -%}
         {%- elif word[-1] in ['"', "'"] and last in ['date', 'timestamp', 'timestamp_ntz', 'timestamp_ltz'] -%}
@@ -110,7 +112,8 @@
         {%- for name, id in modules.re.findall(' AS ([^#]+)#(\\d+)', line if is_split else '') -%}
             {%- if '#' ~ id in above -%}
                 {%- do dbt_backfill.refuse(
-                    "its query reads its alias '" ~ name ~ "' in the same SELECT, but Spark would read a column of that name if the upstream had one",
+                    "its query uses the alias '" ~ name ~ "' in the SELECT that defines it, but Spark would use "
+                        ~ 'a column of that name if the upstream got one',
                     'Repeat the expression instead of the alias'
                 ) -%}
             {%- endif -%}
@@ -122,7 +125,7 @@
 {% macro refuse_unrepeatable(what) %}
     {%- do dbt_backfill.refuse(
         'its query uses ' ~ what ~ ', which gives another value when the same row is read again',
-        'Take the value from a column of the upstream, or add it in a model downstream of this one; build a text of that form with concat'
+        'Take the value from a column of the upstream, or add it in a model downstream of this one; if it is meant as a text, build it with concat'
     ) -%}
 {% endmacro %}
 
@@ -142,8 +145,8 @@
 
 
 {#-
-    Return the names of the settings of common_settings_sql on which the query's values may depend. In doubt a setting is included; then it
-    must not change.
+    Return the names of the settings of common_settings_sql on which the query's values may depend. In doubt a setting is included. An included
+    setting must not change between barriers.
 
     Both plans are searched. Only the analyzed plan shows constants. Only the optimized plan shows the casts of a function that Spark replaces
     by another one.
@@ -153,9 +156,10 @@
     {%- for line in explained.analyzed if dbt_backfill.plan_operator(line) != 'Relation' -%} {%- do lines.append(line) -%} {%- endfor -%}
     {%- set plans = lines | join('\n') -%}
     {#-
-        The time zone. Spark prints it with some of the expressions that use it, as `Some(UTC)`, but not with arithmetic or a comparison with
-        a literal. So any column of a type with a zone counts, unless the query only passes it on. Every expression that makes such a value
-        counts too. Spark prints a timestamp literal in the same way with and without a zone.
+        Search for the time zone. Spark prints it with some of the expressions that use it, as `Some(UTC)`, but not with arithmetic or a comparison
+        with a literal. So the query depends on the time zone if it uses a column of a type with a zone, unless the query only passes the column on.
+        The query also depends on it if an expression makes a value of such a type. Spark prints a timestamp literal in the same way with and without
+        a zone.
     -#}
     {%- set makes_moments = 'Some\\(|TimestampType|\\btimestamp\\b(?!#)|timestamp\\w*\\(|\\b(extract|date_part|datepart)\\('
         ~ '|\\d-\\d\\d-\\d\\d \\d\\d:\\d\\d' -%}
@@ -163,23 +167,23 @@
         {%- do used.append('spark.sql.session.timeZone') -%}
     {%- endif -%}
     {#-
-        ANSI mode: casts, arithmetic, access to elements, and functions that fail or return another value in this mode. dbt-spark turns the
-        mode off in a session, but cannot do so on a Thrift server.
+        Search for the ANSI mode: the query depends on it if it has casts, arithmetic, access to elements, or functions that fail or return another
+        value in this mode. dbt-spark turns the mode off in a session, but cannot do so on a Thrift server.
     -#}
     {%- set functions = 'cast|size|cardinality|element_at|elt|conv|abs|negative|pmod|mod|div|round|bround|ceil|floor|next_day'
         ~ '|parse_url|to_\\w+|make_\\w+|unix_\\w+|gettimestamp|date_\\w+|add_months|months_\\w+' -%}
     {%- if modules.re.search('(?i)\\b(' ~ functions ~ ')\\(| [-+*/%] |[\\w)]\\[|(?<!\\w)-[a-z_(]', plans) -%}
         {%- do used.append('spark.sql.ansi.enabled') -%}
     {%- endif -%}
-    {#- Double quotes: a setting of the session decides if they enclose a text or a name. -#}
+    {#- Search for double quotes: a setting of the session decides if they enclose a text or a name. -#}
     {%- if '"' in dbt_backfill.get_words(query) | map('last') -%} {%- do used.append('spark.sql.ansi.doubleQuotedIdentifiers') -%} {%- endif -%}
     {{ return(used) }}
 {% endmacro %}
 
 
 {#-
-    True if an expression of the query uses a column of a type with a time zone, so that the query does not only pass the column on. In doubt
-    also true: if the entries of the topmost projection cannot be separated, or if a projection below it has an expression.
+    True if an expression of the query uses a column of a type with a time zone. False if the query only passes such columns on. In doubt the result
+    is true: if the entries of the topmost projection cannot be separated, or if a projection below it has an expression.
 -#}
 {% macro _computes_moments(explained) %}
     {%- set types, moments, passed, computed, projections = {}, {}, {}, [], [] -%}
@@ -195,7 +199,7 @@
         {%- set entries = dbt_backfill.split_list(line.split('Project [', 1)[1][:-1]) if 'Project [' in line else [] -%}
         {%- set names = explained.names if entries and not projections else [] -%}
         {%- for entry in entries if names -%}
-            {#- A bracket in a text may have split an entry wrongly. Then the whole line counts. -#}
+            {#- A bracket in a text may have split an entry wrongly. In this case the whole line is searched. -#}
             {%- set is_whole = entries | length == names | length and entry.rpartition('#')[0].endswith(names[loop.index0]) -%}
             {%- if not is_whole or entry.split(' AS ')[0] not in passed -%} {%- do computed.append(entry if is_whole else line) -%} {%- endif -%}
         {%- endfor -%}

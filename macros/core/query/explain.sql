@@ -1,22 +1,22 @@
 {#-
-    Return how Spark reads the model's query, from one EXPLAIN EXTENDED of it as barriers execute it: {
+    Return how Spark reads the model's query. The facts come from one EXPLAIN EXTENDED of the query in the form that barriers execute: {
       'columns': the names and types of the query's columns, as Spark prints them,
-      'unique_key': its columns, spelled as the query spells them, 'key_types': their types,
+      'unique_key': the columns of unique_key, spelled as the query spells them, 'key_types': the types of these columns,
       'upstream_columns': a list of {'name', 'type'},
       'analyzed': the lines of the query's analyzed plan, one per operator, 'optimized': the lines of the optimized plan,
       'names': the names of the entries in the topmost projection of the optimized plan
     }
 
     The key columns are selected once more before the query's own columns, so that they are the first entries of the topmost projection. The
-    upstream's columns come after the query's, to get their types: the plans have no types, but the header of EXPLAIN's output has the type of
-    each selected column.
+    upstream's columns are selected after the query's columns, in order to get their types: the plans have no types, but the header of EXPLAIN's
+    output has the type of each selected column.
 
     Arguments:
       query (string), upstream (relation): see substitute_upstream.
-      read (string): the upstream as text after FROM. Its columns are returned; if it is an older version, it may have fewer columns than the
+      read (string): the upstream as text after FROM. The columns of this relation are returned. An older version may have fewer columns than the
         query reads.
 
-    Raises: the query does not run, or lacks a column of unique_key.
+    Refuse a query that does not run, or that lacks a column of unique_key.
 -#}
 {% macro explain_query(query, upstream, unique_key, read) %}
     {%- set selected, key, key_types = [], [], [] -%}
@@ -50,7 +50,7 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
     {%- endfor -%}
     {%- set lines = [] -%}
     {%- for line in (analyzed | join('\n')).split('\n      +- SubqueryAlias __bf_query\n', 1)[1].split('\n') -%}
-        {#- A line without an operator continues a text of the line before. -#}
+        {#- A line without an operator continues a text of the previous line. -#}
         {%- do lines.append(line if dbt_backfill.plan_operator(line) or not lines else lines.pop() ~ '\n' ~ line) -%}
     {%- endfor -%}
     {{ return({
@@ -61,7 +61,7 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
 {% endmacro %}
 
 
-{#- Return the whole text of EXPLAIN EXTENDED. Refuse a session in which Spark shows only a part of it. -#}
+{#- Return the whole text of EXPLAIN EXTENDED. Refuse a session in which Spark shows only a part of the text. -#}
 {% macro run_explain(step, sql) %}
     {%- set sql, to_do = 'explain extended\n' ~ sql, ' for dbt (server_side_parameters, or the Spark server)' -%}
     {%- set plan = dbt_backfill.run_table(step, sql)[0][0] -%}
@@ -83,7 +83,10 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
 {% endmacro %}
 
 
-{#- Let Spark print lists of more than 25 columns or fields whole. A plain SET would treat a comment after it as a part of the value. -#}
+{#-
+    Let Spark print complete lists of more than 25 columns or fields. A plain SET is not used, because it would treat a comment after it as a part of
+    the value.
+-#}
 {% macro show_whole_types() %}
     {%- do dbt_backfill.run_table('show whole types', "execute immediate 'set spark.sql.debug.maxToStringFields = 100000'") -%}
 {% endmacro %}
@@ -123,8 +126,7 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
 
 
 {#-
-    Return the operator of a line of a plan: `Relation` for every operator that reads a table; '' if the line continues a text of the line
-    before.
+    Return the operator of a line of a plan: `Relation` for every operator that reads a table; '' if the line continues a text of the previous line.
 -#}
 {% macro plan_operator(line) %}
     {%- set match = modules.re.match("[\\s:]*[+:]- '?(\\w+)", line) -%}

@@ -1,13 +1,13 @@
 {#-
-    Return the query's text as a list of `{'kind', 'text'}`; joined, the texts are the query again. The kinds are `string`, `comment`,
-    `quoted` (an identifier in backticks) and `code`. If the argument `upstream` (a relation) is given, its name has the kind `upstream`.
+    Return the query's text as a list of `{'kind', 'text'}`. All texts together are the query again. The kinds are `string`, `comment`, `quoted` (an
+    identifier in backticks) and `code`. If the argument `upstream` (a relation) is given, its name has the kind `upstream`.
 
-    Search only tokens of the right kind: strings and comments may also contain the name of a table.
+    A macro that searches for the name of a table must search tokens of the right kind, because strings and comments may also contain such a name.
 -#}
 {% macro tokens(query, upstream=none) %}
     {%- set at, found, names = namespace(end=0, comment='(?!)'), [], [] -%}
-    {#- Spark nests bracketed comments; here they may be eight deep. A comment that begins with `--` continues on the next line if its line
-        ends with a backslash. -#}
+    {#- Spark allows bracketed comments inside bracketed comments; this pattern finds up to eight levels. A comment that begins with `--` continues on
+        the next line if its line ends with a backslash. -#}
     {%- for _ in range(8) -%} {%- set at.comment = '/\\*(?:(?!/\\*|\\*/).|' ~ at.comment ~ ')*\\*/' -%} {%- endfor -%}
     {%- set kinds = [
         "(?P<string>\\br(?:'[^']*'|\"[^\"]*\")|(?:'(?:[^'\\\\]|\\\\.)*')+|(?:\"(?:[^\"\\\\]|\\\\.)*\")+)",
@@ -46,11 +46,11 @@
 {#-
     Return the model's query with its upstream replaced by a name that `get_query_sql` defines, and without comments at its end.
 
-    The name is the upstream's identifier, so that `flights.carrier` keeps its meaning, and also an import CTE that has the table's name.
+    The name is the upstream's identifier, so that `flights.carrier` keeps its meaning. An import CTE with the table's name keeps its meaning as well.
     check_query makes sure that only this name reads a table.
 
-    Raises: the query does not have the upstream's name; or reads the upstream at a version or with options (Spark would ignore these, because
-      the query defines the name); or has the upstream's name before another name, which might also be a field of a struct.
+    Refuse a query that does not have the upstream's name. Refuse a query that reads the upstream at a version or with options: Spark would ignore
+      them, because the query defines the name. Refuse a query that has the upstream's name before another name which might be a field of a struct.
 -#}
 {% macro substitute_upstream(query, upstream) %}
     {%- set tokens, pieces, at = dbt_backfill.tokens(query, upstream), [], namespace(end=0, found=false) -%}
@@ -60,7 +60,7 @@
             {%- set next = rest.lower().split()[:5] | join(' ') -%}
             {%- if next.startswith('.') -%}
                 {%- do dbt_backfill.refuse(
-                    "its query has '" ~ token.text ~ ".', the upstream's full name before another name",
+                    "its query contains '" ~ token.text ~ ".', which is the full name of the upstream in front of another name",
                     'Give the upstream an alias in FROM, such as u, and write u. in front of its columns'
                 ) -%}
             {%- elif ' as of ' in (' ' ~ next).split('(')[0] -%}
@@ -91,9 +91,9 @@
 {#-
     Return a query, as `substitute_upstream` returned it, with `scan` instead of the upstream. `scan` is a select with the upstream's columns.
 
-    Without `scan`, the query reads all rows of today's upstream; that is for EXPLAIN. Spark pushes no filter through the LIMIT. Otherwise the
-    plan would not show the filters that the source evaluates: filters on whole partitions with Iceberg, and nearly all filters with
-    PostgreSQL.
+    Without `scan`, the query reads all rows of today's upstream with a LIMIT; this form is used for EXPLAIN. Spark pushes no filter through the
+    LIMIT. Without the LIMIT, the plan would not show the filters that the source evaluates: filters on whole partitions with Iceberg, and nearly all
+    filters with PostgreSQL.
 -#}
 {% macro get_query_sql(query, upstream, scan=none) -%}
 with {{ dbt_backfill.identifier(upstream.identifier) }} as (
@@ -107,7 +107,7 @@ select * from (
 
 {#-
     Return which of the upstream's columns (`names`) a query names, in upper or lower case. The query is as `substitute_upstream` returned it.
-    If the query may also read columns that it does not name, return all columns; in doubt as well.
+    Return all columns if the query may read columns that it does not name.
 -#}
 {% macro get_named_columns(query, names) %}
     {%- set words, named, found = dbt_backfill.get_words(query), {}, [] -%}
@@ -117,8 +117,8 @@ select * from (
         {%- set before, last = words[loop.index0 - 2] | lower if loop.index0 > 1 else '', loop.previtem | default('') | lower -%}
         {%- set lists_names = word == '(' and (last[-1:].isalnum() or last[-1:] in ['_', '`', '"']) and last not in no_names
             and (before in ['as', ')'] or before[-1:] == '`') -%}
-        {#- These read columns that the query does not name: a star for columns (not one that multiplies), IDENTIFIER, TABLE, a pipe, or a
-            FROM without a SELECT. -#}
+        {#- The following parts of a query read columns that the query does not name: a star for columns (not a star that multiplies), IDENTIFIER,
+            TABLE, a pipe, and a FROM without a SELECT. -#}
         {%- set is_star = word == '*' and (last[-1:] in [',', '.', '('] or last in ['select', 'distinct', 'all']) -%}
         {%- if lists_names or is_star or word | lower in ['identifier', 'table'] or word == '>' and last == '|' -%} {{ return(names) }} {%- endif -%}
         {#- Double quotes may enclose a name. -#}

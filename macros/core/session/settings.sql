@@ -1,6 +1,6 @@
 {#-
-    Return the settings of the session, as a dict of texts, without settings that were never set. A plain SET would treat a comment after it,
-    such as dbt's query comment, as a part of the statement.
+    Return the settings of the session, as a dict of texts, without settings that were never set. A plain SET is not used, because it would treat a
+    comment after it, such as dbt's query comment, as a part of the statement.
 -#}
 {% macro read_settings() %}
     {%- set settings = {} -%}
@@ -12,9 +12,9 @@
 
 
 {#-
-    Return a SQL map of the three settings that a plan records only if the query depends on them, see find_used_settings. They are often set,
-    and their defaults depend on the machine. A function returns the time zone; no function returns the other two, so expressions find out
-    their effect.
+    Return a SQL map of the three settings that a plan records only if the query depends on them, see find_used_settings. These settings are often
+    set, and their defaults depend on the machine. A function returns the time zone. No function returns the other two settings, so the map has
+    expressions whose results depend on them.
 -#}
 {% macro common_settings_sql() -%}
     map(
@@ -26,9 +26,9 @@
 
 
 {#-
-    Return the default of a setting that changes the values of a query or the names of its columns; none for any other setting. A setting that
-    only decides if a row fails, such as mapKeyDedupPolicy, does not count: a merged row has the query's result under any value of the
-    setting. tests/recorded/spark_settings.json has a verdict for each setting of Spark, and test_functions_of_spark.py checks that none is
+    Return the default of a setting that changes the values of a query or the names of its columns; none for any other setting. The result is also
+    none for a setting that only decides if a row fails, such as mapKeyDedupPolicy: a merged row has the query's result under any value of the
+    setting. tests/recorded/spark_settings.json has a verdict for each setting of Spark, and test_functions_of_spark.py checks that no setting is
     missing.
 -#}
 {% macro default_of_result_setting(name) %}
@@ -67,8 +67,8 @@
 
 
 {#-
-    Return the settings that change the result of a query: {name: text}. Of the settings of common_settings_sql, it has only those whose names
-    are in `common`. For a state, `common` has all of them; for a plan, those on which its query depends.
+    Return the settings that change the result of a query: {name: text}. A setting of common_settings_sql is returned only if its name is in `common`.
+    For a state, `common` has all of these settings. For a plan, it has the settings on which the plan's query depends.
 -#}
 {% macro get_result_settings(settings, common) %}
     {%- set found = {} -%}
@@ -80,8 +80,8 @@
 
 
 {#-
-    Return the result settings, with a statement that reads the common ones. (A run that reads a state reads the common settings in the same
-    statement.)
+    Return the result settings, and send a statement that reads the common settings. (A run that reads a state does not need this macro: it reads the
+    common settings together with the state.)
 -#}
 {% macro read_result_settings(settings) %}
     {%- set common = dbt_backfill.run_json('read the common settings', 'select to_json(' ~ dbt_backfill.common_settings_sql() ~ ')')[0] -%}
@@ -91,14 +91,15 @@
 
 {#-
     Return the first setting of the session (as get_result_settings returned them) that has changed since a plan was made: {'setting',
-    'words': the name for a message, 'was', 'is'}; none if no setting has changed. A setting that is not set has its default. EXCEPTION counts
-    as the default: with it Spark returns the same value, or fails.
+    'words': the name for a message, 'was', 'is'}; none if no setting has changed. A setting that is not set has its default. The value EXCEPTION
+    counts as the default: with EXCEPTION Spark returns the same value, or fails.
 -#}
 {% macro find_changed_setting(plan, settings) %}
     {%- set recorded = plan.get('settings') -%}
     {%- if recorded is none -%} {{ return(none) }} {%- endif -%}
     {%- set now, corrupt = dbt_backfill.get_result_settings(settings, recorded), 'spark.sql.columnNameOfCorruptRecord' -%}
-    {#- An earlier version recorded 29 settings, set or not, and no others. It recorded three of them in another form. -#}
+    {#- An earlier version of this package always recorded the same 29 settings, even if they were not set. It recorded three of them in another
+        form. -#}
     {%- set is_of_earlier_version = 'spark.sql.legacy.typeCoercion.datetimeToString.enabled' in recorded
         and 'spark.sql.parser.escapedStringLiterals' in recorded -%}
     {%- set in_another_form = [corrupt, 'spark.sql.legacy.sizeOfNull', 'spark.sql.legacy.csv.enableDateTimeParsingFallback'] -%}
@@ -119,15 +120,15 @@
 
 
 {#-
-    Refuse a session with settings under which barriers are not exact. Each run checks this before it reads its state: under some of these
+    Refuse a session with settings under which barriers are not exact. Each run checks the settings before it reads its state: under some of these
     settings Spark would return an older state.
 
     Arguments:
       settings (dict): as read_settings returned them.
 -#}
 {% macro check_settings(backfill, settings) %}
-    {#- 'value': a regular expression; a setting is refused if its text in lower case matches; 'is': the value's name in a message; 'does':
-        the effect on Spark; 'to_do': the hint; 'format': the file_format of MVs for which it is refused; absent for all. -#}
+    {#- 'value': a regular expression; a setting is refused if its text in lower case matches; 'is': the value's name in a message; 'does': the effect
+        on Spark; 'to_do': the hint; 'format': the file_format of the MVs for which the setting is refused; absent if it is refused for all MVs. -#}
     {%- set leaves_out = 'Spark silently leaves out the rows of files that ' -%}
     {%- set for_dbt = ' for dbt (server_side_parameters, or the Spark server)' -%}
     {%- set on = {'value': 'true', 'is': 'on', 'to_do': 'Set it to false' ~ for_dbt} -%}
@@ -136,19 +137,21 @@
     {%- set more = {'value': '.*[1-9].*', 'is': 'set', 'to_do': 'Set it to 0' ~ for_dbt} -%}
     {%- set unsafe = {
         'spark.sql.parser.escapedStringLiterals': dict(
-            on, does='the texts in its statements mean something else', to_do=on.to_do ~ ', and write the backslashes of the query twice',
+            on, does='texts in the statements of a run mean something else', to_do=on.to_do ~ ', and write the backslashes of the query twice',
         ),
         'spark.sql.files.ignoreMissingFiles': dict(on, does=leaves_out ~ 'are gone'),
         'spark.sql.files.ignoreCorruptFiles': dict(on, does=leaves_out ~ 'it cannot read'),
-        'spark.sql.parser.quotedRegexColumnNames': dict(on, does='Spark takes a name in backticks for a pattern of names'),
-        'spark.sql.readSideCharPadding': dict(off, does='Spark does not pad what it reads of a char(n)'),
-        'spark.sql.legacy.charVarcharAsString': dict(on, does='Spark pads neither what it reads of a char(n) nor what that is compared with'),
+        'spark.sql.parser.quotedRegexColumnNames': dict(on, does='Spark reads a name in backticks as a pattern of names'),
+        'spark.sql.readSideCharPadding': dict(off, does='Spark does not pad the values of a char(n) that it reads'),
+        'spark.sql.legacy.charVarcharAsString': dict(
+            on, does='Spark pads neither the values of a char(n) nor the texts with which they are compared'
+        ),
         'spark.sql.legacy.ctePrecedencePolicy': {
-            'value': 'legacy', 'is': 'at LEGACY', 'to_do': 'Set it to CORRECTED' ~ for_dbt,
+            'value': 'legacy', 'is': 'set to LEGACY', 'to_do': 'Set it to CORRECTED' ~ for_dbt,
             'does': 'Spark may read the upstream instead of a common table expression with the same name',
         },
         'spark.sql.storeAssignmentPolicy': {
-            'value': 'legacy|strict', 'is': 'at another value than ANSI', 'to_do': 'Set it to ANSI' ~ for_dbt, 'format': 'iceberg',
+            'value': 'legacy|strict', 'is': 'set to another value than ANSI', 'to_do': 'Set it to ANSI' ~ for_dbt, 'format': 'iceberg',
             'does': 'a MERGE into an Iceberg table may fail on types that are the same',
         },
         'spark.databricks.delta.stalenessLimit': dict(more, does='Spark may read a Delta table as it was before the last commits'),
@@ -162,7 +165,7 @@
             if refused.get('format', backfill.options.file_format) == backfill.options.file_format
             and modules.re.fullmatch(refused.value, settings.get(name, '') | lower) -%}
         {%- do dbt_backfill.refuse(
-            'the session has ' ~ name ~ ' ' ~ refused.is ~ ', under which ' ~ refused.does, refused.to_do, mv=backfill.get('name')
+            'the session has ' ~ name ~ ' ' ~ refused.is ~ ', so ' ~ refused.does, refused.to_do, mv=backfill.get('name')
         ) -%}
     {%- endfor -%}
     {%- do dbt_backfill.check_iceberg_catalogs(backfill, settings) -%}
@@ -170,9 +173,9 @@
 
 
 {#-
-    Refuse an Iceberg catalog that caches its tables: a session would read tables without the commits that another session made in the last 30
-    s. A run would use a stale state, a fence would let a stale run pass, or an upstream would be behind its change table. Refuse a catalog
-    that overrides a table property on which exactness depends.
+    Refuse an Iceberg catalog that caches its tables: a session would read tables without the commits that another session made in the last 30 s. Then
+    a run might use a stale state, a fence might let a stale run pass, or an upstream might be behind its change table. Also refuse a catalog that
+    overrides a table property on which exactness depends.
 -#}
 {% macro check_iceberg_catalogs(backfill, settings) %}
     {%- set tables = [backfill.mv] if backfill.options.file_format == 'iceberg' else [] -%}
@@ -185,7 +188,7 @@
         {%- set setting = 'spark.sql.catalog.' ~ catalog ~ '.cache-enabled' -%}
         {%- if settings.get(setting, 'true') | lower != 'false' -%}
             {%- do dbt_backfill.refuse(
-                'the Iceberg catalog ' ~ catalog ~ ' of ' ~ table.render() ~ ' caches tables, so a run would not see what another one committed',
+                'the Iceberg catalog ' ~ catalog ~ ' of ' ~ table.render() ~ ' caches tables, so a run would not see what another run has committed',
                 'Set ' ~ setting ~ ' to false where the catalog is configured (server_side_parameters, or the Spark server)',
                 mv=backfill.get('name')
             ) -%}
@@ -194,8 +197,8 @@
             {%- set setting = 'spark.sql.catalog.' ~ catalog ~ '.table-override.' ~ name -%}
             {%- if settings.get(setting, value) | lower != value -%}
                 {%- do dbt_backfill.refuse(
-                    'the session has ' ~ setting ~ ' = ' ~ settings[setting] ~ ', under which barriers are not exact',
-                    'Set it to ' ~ value ~ ', or leave it out', mv=backfill.get('name')
+                    'the session has ' ~ setting ~ ' = ' ~ settings[setting] ~ ', so barriers would not be exact',
+                    'Set it to ' ~ value ~ ', or remove it', mv=backfill.get('name')
                 ) -%}
             {%- endif -%}
         {%- endfor -%}

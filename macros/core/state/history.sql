@@ -1,8 +1,8 @@
 {#-
     Return the columns of the history, `<mv>__barriers`, in their order: {'recorded': {name: its type in the JSON of a barrier},
-    'derived': {name: SQL over `barrier`, and `upstream_source` and `feed_source` of its sources}}. The history has one row per committed
-    barrier. It is for people; no decision of a run depends on it. It is written at the end of a run, and after every 20 barriers, from the
-    barriers that the progress table keeps until then. If a run dies, the next run writes it. A history that was lost begins again.
+    'derived': {name: SQL over `barrier` and its sources `upstream_source` and `feed_source`}}. The history has one row per committed barrier. It is
+    for people; no decision of a run depends on it. The progress table keeps the barriers until they are written to the history, at the end of a run
+    and after every 20 barriers. If a run dies, the next run writes its barriers to the history. If the history is lost, a new one begins.
 -#}
 {% macro history_columns() %}
     {%- set recorded = {
@@ -57,13 +57,13 @@
 
 
 {#-
-    Return statements of a script that write the history. They can be repeated, and two runs may execute them at once: a MERGE is checked for
-    conflicts, and the next run writes what the losing run did not write. Each MERGE adds a file. Every 50 barriers the files are compacted;
-    Delta's own auto-compaction is not used, because it looks for small files at every commit.
+    Return statements of a script that write the history. The statements can be repeated. Two runs may execute them at the same time: a MERGE is
+    checked for conflicts, and the next run writes the barriers that the losing run did not write. Each MERGE adds a file, so the files are compacted
+    every 50 barriers. Delta's own auto-compaction is not used, because it looks for small files at every commit.
 
     Arguments:
-      written (int or none): the last epoch that the history is known to have; none if it does not exist.
-      epoch (int): the committed one.
+      written (int or none): the last epoch that the history is known to have; none if the history does not exist.
+      epoch (int): the committed epoch.
 -#}
 {% macro get_history_statements(relations, written, epoch) -%}
     {%- set since = written if written is not none else -1 -%}
@@ -99,9 +99,9 @@
 
 
 {#-
-    Return statements of a script that add one barrier to the history: the barrier that the script has just committed, if the history has all
-    others. An INSERT is enough, and it reads no table. The barrier is in the script's variable `state`. It is written only if this execution
-    of the script has committed it (its `outcome` shows that), and not an earlier execution or another run.
+    Return statements of a script that add one barrier to the history: the barrier that the script has just committed, if the history has all earlier
+    barriers. An INSERT is enough, and it reads no table. The barrier is in the script's variable `state`. The barrier is written only if this
+    execution of the script has committed it, and not an earlier execution or another run; the `outcome` of the barrier shows that.
 -#}
 {% macro get_last_barrier_statements(relations, epoch) -%}
     {%- set last = "get_json_object(state, '$.last')" -%}
@@ -115,7 +115,7 @@
 {%- endmacro %}
 
 
-{#- Write the barriers that the history does not have yet. Return the state, which records that. -#}
+{#- Write the barriers that the history does not have yet. Return the state with the last epoch in the history. -#}
 {% macro write_history(backfill, state) %}
     {%- if state.written is not none and state.written >= state.epoch -%} {{ return(state) }} {%- endif -%}
     {%- do dbt_backfill.run_table('write the history',

@@ -1,31 +1,31 @@
 {#-
     Return the stored form of a plan: a SQL expression of its JSON, with the values that the script has counted at the end. A plan is a dict;
-    a new plan and a plan that was read back have the same entries. It has everything that is needed to execute it, so that a later run can
-    adopt it word for word: every step depends only on the plan and on the position from which it starts.
+    a new plan and a plan that was read back have the same entries. A plan has everything that is needed to execute it: every step depends only on the
+    plan and on the position at which the step starts. So a later run can execute the plan word for word.
 
       epoch, plan_id, backfill_id, kind, reason
-      sources: what it reads, a list of {role: `upstream`, `feed`, `stage` or `replica`, relation, kind, id, version, committed_at,
+      sources: the tables that the plan reads, a list of {role: `upstream`, `feed`, `stage` or `replica`, relation, kind, id, version, committed_at,
         definition: further facts about the source, as text}
       upstream_row_count: the number of rows of the upstream when it was last counted
-      range_low, range_high, last_range: the range, as lists of literals' texts, in the order of the backfill. If range_low is none, the range
-        begins at the start; if last_range is true, it has no end
-      vnodes, vnode_row_counts, range_row_count: the vnodes of the range, a list, none for all; the numbers of its rows, a dict by vnode, and
-        their sum
+      range_low, range_high, last_range: the range, as lists of literals' texts, in the order of the backfill. If range_low is none, the range begins
+        at the start. If last_range is true, the range has no end
+      vnodes, vnode_row_counts, range_row_count: the vnodes of the range, as a list, or none for all vnodes; the numbers of the range's rows, as a
+        dict by vnode; the sum of these numbers
       sweeps: true if the MV had earlier rows above the position when the plan was made, see is_sweeping
       at_once: true if one statement merges the changes and the range
-      touched: only of a re-anchor: the ranges above the position that given-up plans could write to, as a list of their ends, with [] for a
-        range without an end; an empty list if there are no such ranges. None if the re-anchor compares the whole MV
+      touched: only of a re-anchor: the ranges above the position that given-up plans could write to, as a list of their ends, with [] for a range
+        without an end. An empty list if there are no such ranges; none if the re-anchor compares the whole MV
       fills, drops: the columns that are being filled, as new_filling describes them; the names of the columns that the MV is to lose
       fill_low, fill_high, last_fill: the window of a fill, like range_low and range_high; last_fill is true if this is the last
         window; its fill_high is none if it has no upper bound
       filled_row_count: the number of rows that were read to fill the columns
       generation: only of a swap: {'relation', 'id', 'version'} of the generation that replaces the MV
-      next_bounds, bounds_complete: the ends of the next ranges, or, of a fill, of the next windows; true if they reach the end
+      next_bounds, bounds_complete: the ends of the next ranges (in a fill, of the next windows); true if these ends reach the end of the upstream
       query, query_hash, query_columns
       settings: see get_result_settings
-      key: a list of {name, upstream, type, position: the progress table's column, order: see is_descending}
+      key: a list of {name, upstream, type, position: the column of the progress table, order: see is_descending}
       vnode_count, backfill_mode, backfill_rate_limit
-      invocation_id, planned_at: the run that made the plan, and when; only in a plan that was read back
+      invocation_id, planned_at: the run that made the plan, and the time when it did; only in a plan that was read back
 
     A plan that is about to be stored also has `counted`: name -> SQL expression of a value that only the script can count. A committed
     barrier also has the entries that get_outcome_sql adds. Entries with the value none are not stored.
@@ -35,7 +35,7 @@
     {%- for name in ['last_range', 'sweeps', 'at_once', 'bounds_complete'] -%} {%- do shaped.update({name: not not plan.get(name)}) -%} {%- endfor -%}
     {%- for name in ['drops', 'last_fill'] -%} {%- do shaped.update({name: plan.get(name) or none}) -%} {%- endfor -%}
     {%- do shaped.update({'next_bounds': plan.get('next_bounds') or [], 'vnode_row_counts': plan.get('vnode_row_counts') or {}}) -%}
-    {#- Only these entries of dicts are stored, as texts. A key without an order is ascending. -#}
+    {#- Of each dict in the plan, only these entries are stored, as texts. A key without an order is ascending. -#}
     {%- set entries = {
         'sources': dbt_backfill.source_fields(), 'key': ['name', 'upstream', 'type', 'position', 'order'],
         'fills': ['name', 'type', 'was'], 'generation': ['relation', 'id', 'version'],

@@ -1,13 +1,13 @@
 {#-
-    The progress of MVs, as SQL for people: one row per MV, and one per vnode. The SQL reads the progress tables, and, if they exist, the
-    times of the last barriers in the history and the controls.
+    This file returns SQL that shows people the progress of MVs: one row per MV, or one row per vnode. The SQL reads the progress tables. It also
+    reads the times of the last barriers in the history, and the controls, if these tables exist.
 
     `backfills`: a list of {
       'model', 'generation': the values of the first columns,
       'relations': see get_relations,
       'has_history', 'has_controls': true if these tables exist and can be read,
       'ruled_by': the name of the MV whose controls apply,
-      'rate_limit': the rate limit of the config; none if it has none
+      'rate_limit': the rate limit of the config; none if the config has no rate limit
     }
 -#}
 
@@ -36,15 +36,15 @@
 
 
 {#-
-    Return a select of one row per MV. `progress` is a share of the upstream's rows as they were last counted, or, while columns are filled,
-    of the rows that were read before. Rows that were deleted after they were read count as read. So the share is kept below 1 until no rows
-    are left to read.
+    Return a select of one row per MV. `progress` is the share of the upstream's rows that were read; while columns are filled, it is the share of the
+    MV's rows for which they were filled. Rows that were deleted after they were read count as read. So the share is kept below 1 until no rows are
+    left to read.
 
     Arguments:
       also (string): the SQL of a further column, over a row of `measured`, see get_measured_sql.
 -#}
 {% macro get_progress_sql(backfills, also=none) -%}
-    {#- The values that are not a column of `measured` with the same name. -#}
+    {#- These values are computed here. All other values are columns of `measured` with the same names. -#}
     {%- set values = {
         'backfill_finished': 'complete', 'progress': dbt_backfill._progress_expression('complete', 'rows_done', 'rows_total'),
         'upstream_row_count': 'barrier.upstream_row_count', 'rows_left': 'left_to_read',
@@ -67,8 +67,8 @@
     measured as (
         {{ dbt_backfill.get_measured_sql() }}
     ),
-    {#- The median of the last ten barriers that read a range of the same sort as the next one (in a fill, in a sweep or neither). A barrier
-        that a later run completed may seem to last for days, but that does not affect the median. #}
+    {#- Compute the median of the last ten barriers that read a range of the same kind as the next range (of a fill, of a sweep, or neither). If a
+        later run completed a barrier, the barrier may seem to last for days, but such a barrier does not affect the median. #}
     rates as (
         select relation, percentile(rate, 0.5) as rows_per_second
         from (
@@ -170,9 +170,9 @@
 
 
 {#-
-    Return a select over `measured` of how many rows the next barrier of each MV may read, by the same rules as get_ruling_allowance:
-    'rate_limit', 0 for no rows and null for any number; 'ruled_by', `config`, `throttle` or `pause`; for `throttle` and `pause` also 'set_by'
-    and 'set_at'.
+    Return a select over `measured` of how many rows the next barrier of each MV may read, by the same rules as get_ruling_allowance. The columns are
+    'rate_limit' (0 for no rows, null for any number), 'ruled_by' (`config`, `throttle` or `pause`), and, for `throttle` and `pause`, 'set_by' and
+    'set_at'.
 -#}
 {% macro _get_allowed_sql(backfills) -%}
     select
@@ -209,9 +209,9 @@
 
 
 {#-
-    Return a select of the last barriers of each MV, from the history and from the progress table, with the time when each began: the commit
-    of the previous barrier if the same invocation made it, else the barrier's plan. `more`: further columns, {name: type}, which the history
-    and the stored barriers both have.
+    Return a select of the last barriers of each MV, from the history and from the progress table, with the time when each barrier began. This is the
+    time of the previous barrier's commit, if the same invocation made both barriers; otherwise it is the time of the barrier's plan. `more`: further
+    columns, {name: type}, which the history and the stored barriers both have.
 -#}
 {% macro get_timed_barriers_sql(backfills, more={}) -%}
     {%- set columns = dict({
@@ -246,8 +246,8 @@
 
 
 {#-
-    Return a select of one row per vnode. The upstream's rows are not counted per vnode, so every vnode is assumed to have the same number of
-    them. Vnodes at the same position have the same progress.
+    Return a select of one row per vnode. The upstream's rows are not counted per vnode, so every vnode is assumed to have the same number of rows.
+    Vnodes at the same position have the same progress.
 -#}
 {% macro get_progress_of_vnodes_sql(backfills) -%}
     {%- set rows_done = 'if(is_filling, barrier.filled_row_count, sum(row_count) over same_position / count(*) over same_position)' -%}

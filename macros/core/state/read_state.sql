@@ -1,22 +1,22 @@
 {#-
     Read the committed and the planned barrier, in one statement. Return {
       'epoch', 'row_count', 'upstream_version', 'dirty', 'finished', 'any_finished': from the progress table,
-      'rows', 'last_epoch': the number of rows of the progress table, and the highest epoch in them,
+      'rows', 'last_epoch': the number of rows of the progress table, and the highest epoch in these rows,
       'uniform': true if all vnodes have one position, or all have finished,
       'committed': the plan of the committed epoch, with its outcome,
       'planned': the plan of the next epoch, or none; its kind is `abandon` if it was given up,
-      'position': the literals of the position that all vnodes have; none if they have not started or are not uniform; if the committed plan
-        was given up (`dirty`), the beginning of its range,
+      'position': the literals of the position that all vnodes have; none if the vnodes have not started or have different positions. If the committed
+        plan was given up (`dirty`), this is the beginning of its range,
       'settings': the session's, see get_result_settings; none if the argument is none,
       'lag_seconds': the age in seconds of the upstream version that the MV shows; absent if it is not known,
       'log': the log of the table whose changes are read, see log_sql; absent if its kind has no log,
-      'control': what people have set for the MV, see get_control_statement; {} if they have set nothing, or if it was not read,
-      'written': the last epoch in the history, as far as known; -1 if it has no epoch; none if there is no history,
+      'control': the control that people have set for the MV, see get_control_statement; {} if no control is set, or if it was not read,
+      'written': the last epoch in the history, as far as known; -1 if the history has no epoch; none if there is no history,
       'executed': see get_state_sql
     }
 
     Arguments:
-      settings (dict): the session's, see read_settings; none if they are not compared.
+      settings (dict): the session's settings, see read_settings; none if they are not compared.
       history_of (string): the id of the MV, if its history exists and is to be read; else none.
       controls_of (string): the id of the MV whose control is to be read; else none.
 -#}
@@ -41,10 +41,11 @@
 
 
 {#-
-    Return a select of the state as JSON, for parse_state: the values that the rows of all vnodes have in common, and those of the row of vnode 0.
+    Return a select of the state as JSON, for parse_state: the values that the rows of all vnodes have in common, and the values that only the row of
+    vnode 0 has.
 
     Arguments:
-      plan (dict or none): if it is given, `executed` is true if this plan was committed with its own kind.
+      plan (dict or none): the plan to look for. `executed` is true if this plan was committed with its own kind.
       followed (dict or none): the table whose log is to be read.
       control (boolean): true if the script has the variable `__bf_control`, whose value is to be returned.
       settings (boolean): true to read the session's common settings, see common_settings_sql; a run reads them once.
@@ -105,13 +106,13 @@
 
 
 {#-
-    Return a statement of a script that reads what people have set for an MV into the script's variable `__bf_control`, as JSON: {'value',
-    'set_by', 'set_at'}; null if nothing is set. `value` is the rate limit, 0 for a pause, or `default`.
+    Return a statement of a script that reads the control of an MV into the script's variable `__bf_control`, as JSON: {'value', 'set_by', 'set_at'};
+    null if people have set no control. `value` is the rate limit, 0 for a pause, or `default`.
 
     The newest row of `<mv>__controls` counts; rows with another `backfill_id` belong to an earlier MV. Earlier versions wrote the control
-    `pause`, with `true` or `false`, beside `rate_limit`. The table is created when something is first set, which may happen during a run, so
-    each barrier looks for it. Spark needs no job to find that the table is missing, or that it has other columns. In the second case it is
-    `foreign`, and is refused.
+    `pause`, with `true` or `false`, beside `rate_limit`. The table is created when a control is first set. This may happen during a run, so each
+    barrier looks for the table. Spark needs no job to find that the table is missing, or that it has other columns. If it has other columns, the
+    value is `foreign`, and the run is refused.
 -#}
 {% macro get_control_statement(relations, backfill_id) -%}
     begin
@@ -141,7 +142,8 @@
 
 {% macro refuse_foreign_controls(relations) %}
     {%- do dbt_backfill.refuse(
-        relations.controls.render() ~ ' exists, but is not a controls table of this package', 'Rename it, or give the model another alias',
+        relations.controls.render() ~ ' has the name of its controls table, but was not created by this package',
+        'Rename that table, or give the model another alias',
         mv=relations.get('name')
     ) -%}
 {% endmacro %}

@@ -1,18 +1,17 @@
 {#-
-    The data of the plots of `backfill_report`, in addition to get_progress_sql. A plot has room for 80 groups of barriers and 256 groups of
-    vnodes per MV. If there are more barriers or vnodes, several consecutive ones become one row, with the sums of their counts. Nothing is
-    left out. `backfills`: see state/progress.sql.
+    This file returns the data of the plots of `backfill_report`, in addition to get_progress_sql. A plot has room for 80 groups of barriers and 256
+    groups of vnodes per MV. If there are more barriers or vnodes, several consecutive barriers or vnodes become one row, with the sums of their
+    counts. No barrier or vnode is left out. `backfills`: see state/progress.sql.
 -#}
 
 
 {#-
     Return a select of the barriers of each MV: 'relation', 'first_epoch', 'last_epoch', 'barriers' (how many), 'kinds'; 'begun_at',
-    'committed_at'; 'row_count' and 'upstream_row_count' after the last barrier of the group; 'row_count_before', the number before the first
-    one; 'range_row_count',
-    'changed_row_count', 'deleted_row_count'; 'rate_limit' of the last barrier; in seconds: 'planning' (observing, staging the changes and
-    checking the keys: from the previous commit to the plan, if the same invocation made both), 'executing' (from the plan to the commit),
-    'reading' (planning and executing of barriers that read a range), 'delay' (the longest time between the commit of a new upstream version
-    and the barrier that read it); 'notable': the last barriers that are neither an advance nor a fill.
+    'committed_at'; 'row_count' and 'upstream_row_count' after the last barrier of the group; 'row_count_before', the number before the first barrier
+    of the group; 'range_row_count', 'changed_row_count', 'deleted_row_count'; 'rate_limit' of the last barrier; in seconds: 'planning' (observing,
+    staging the changes and checking the keys: from the previous commit to the plan, if the same invocation made both), 'executing' (from the plan to
+    the commit), 'reading' (planning and executing of barriers that read a range), 'delay' (the longest time between the commit of a new upstream
+    version and the barrier that read it); 'notable': the last barriers that are neither an advance nor a fill.
 -#}
 {% macro get_barrier_groups_sql(backfills) -%}
         with states as (
@@ -52,7 +51,7 @@
 
 {#-
     Return a select of one row per barrier. The history does not have the number of rows that had been read after a barrier, so it is
-    computed. After the last barrier that reset the number, it is the number of the state less the rows that were read later. Before that
+    computed. For a barrier after the last reset of the number, it is the number in the state minus the rows that were read later. For an earlier
     barrier, it is the number of rows that were read since the previous reset; null if that is not known.
 -#}
 {% macro _get_reported_barriers_sql(backfills) -%}
@@ -97,7 +96,9 @@
 {%- endmacro %}
 
 
-{#- Return the seconds between two times: 0 if `until` is earlier because it is from another clock; null if one of the times is null. -#}
+{#-
+    Return the seconds between two times: 0 if `until` is earlier (the two times may come from different clocks); null if one of the times is null.
+-#}
 {% macro _seconds_between(since, until) -%}
     if({{ until }} < {{ since }}, 0, (unix_micros({{ until }}) - unix_micros({{ since }})) / 1e6)
 {%- endmacro %}

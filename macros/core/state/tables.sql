@@ -1,15 +1,15 @@
 {#-
     Return the tables of an MV: {'mv', 'progress', 'barriers', 'controls', 'staged', 'replica', 'live'}, as relations. `state/` defines and
     reads their columns. The statements that change the progress table are in barrier/ (plan_barrier, recover, commit) and
-    features/rescale.sql. The fence (get_fence) also reads the progress table. So do position/keys.sql, barrier/choose_plan.sql,
-    features/live_view.sql and operations/verify/comparison.sql if vnodes have different positions. A clone copies it, and reports read it
-    (state/progress.sql).
+    features/rescale.sql. The fence (get_fence) also reads the progress table. If vnodes have different positions, position/keys.sql,
+    barrier/choose_plan.sql, features/live_view.sql and operations/verify/comparison.sql read it as well. A clone copies the progress table, and
+    reports read it (state/progress.sql).
 
-    `<mv>__progress` has one row per vnode. It alone says what is committed and what is planned. `<mv>__barriers` has one row per committed
-    barrier; it is for people, and no decision of a run depends on it. `<mv>__controls` has the pauses and rate limits that people have set,
-    if any, see state/read_state.sql. `<mv>__staged` has the rows that were read for the next barrier, if a version of the upstream cannot be
-    read again, see run_stage. `<mv>__replica` has a copy of the upstream's columns that the query reads, ordered by the key, see
-    make_replica. `<mv>__live` is a view that exists if the model sets `live_view`, see run_live_view.
+    `<mv>__progress` has one row per vnode. Only this table says which barrier is committed and which plan is stored. `<mv>__barriers` has one row per
+    committed barrier; it is for people, and no decision of a run depends on it. `<mv>__controls` has the pauses and rate limits that people have set,
+    see state/read_state.sql. `<mv>__staged` has the rows that were read for the next barrier, if a version of the upstream cannot be read again, see
+    run_stage. `<mv>__replica` has a copy of the upstream's columns that the query reads, ordered by the key, see make_replica. `<mv>__live` is a view
+    that exists if the model sets `live_view`, see run_live_view.
 -#}
 {% macro get_relations(mv) %}
     {%- set relations = {'mv': mv} -%}
@@ -26,15 +26,18 @@
 {% endmacro %}
 
 
-{#- Return the names of the tables beside the MV, in the order of a drop: the state comes last. Their identifiers end in these names. -#}
+{#-
+    Return the names of the tables beside the MV, in the order in which they are dropped: the state comes last. The identifier of each table ends in
+    its name.
+-#}
 {% macro companion_names() %}
     {{ return(['barriers', 'controls', 'staged', 'replica', 'progress']) }}
 {% endmacro %}
 
 
 {#-
-    Refuse an MV if another node of the project makes a table with the name of the MV's state, history, live view or next generation: dbt
-    would replace one by the other, or this package would treat the other table as its own.
+    Refuse an MV if another node of the project makes a table with the name of the MV's state, history, live view or next generation: dbt would
+    replace one of the two tables by the other, or this package would treat the other node's table as its own.
 -#}
 {% macro check_state_names(relations, options) %}
     {%- set own, next = [], dbt_backfill.get_next_relations(relations.mv).values() | list if options.full_refresh_mode == 'beside' else [] -%}
@@ -45,9 +48,9 @@
         {%- set node = dbt_backfill.find_maker(relation) -%}
         {%- if node is not none -%}
             {%- do dbt_backfill.refuse(
-                relation.render() ~ ' has the name of ' ~ ('its next generation' if loop.index > own | length
+                relation.render() ~ ' is the name of ' ~ ('its next generation' if loop.index > own | length
                     else 'its live view' if relation == relations.live else 'its state')
-                    ~ ', and the ' ~ node.resource_type ~ ' ' ~ dbt_backfill.get_model_name(node) ~ ' makes a table there',
+                    ~ ', but the ' ~ node.resource_type ~ ' ' ~ dbt_backfill.get_model_name(node) ~ ' creates a table of the same name',
                 'Give the MV or that node another alias'
             ) -%}
         {%- endif -%}
@@ -56,10 +59,9 @@
 
 
 {#-
-    Return the columns that the progress table has whatever the key is: {name: type}. `epoch`, `dirty`, `upstream_version`, and the id and
-    kind of the next epoch's plan (null while nothing is planned) are the same in all rows. Only the row of vnode 0 has, as JSON: `plan`, the
-    next epoch's plan (see get_plan_json_sql); `last`, the last committed barrier, with its outcome; `unwritten`, the barriers before it that
-    the history may not have yet.
+    Return the columns that the progress table has for every key: {name: type}. `epoch`, `dirty`, `upstream_version`, and the id and kind of the next
+    epoch's plan (null while nothing is planned) are the same in all rows. Only the row of vnode 0 has, as JSON: `plan`, the next epoch's plan (see
+    get_plan_json_sql); `last`, the last committed barrier, with its outcome; `unwritten`, the earlier barriers that the history may not have yet.
 -#}
 {% macro progress_columns() %}
     {{ return({
@@ -71,15 +73,15 @@
 
 
 {#-
-    Return the properties of a state table. With serializable isolation, two runs that plan or commit the same epoch conflict. It is the
-    default of both formats, but is set explicitly so that no other default matters. Both tables are small and copied on write, so that the
-    progress table stays one file. Delta gathers statistics only of the history's first column, the epoch: other statistics cost more than
+    Return the properties of a state table. With serializable isolation, two runs that plan or commit the same epoch conflict. This isolation is the
+    default of both formats. It is set explicitly, because a session or catalog may have another default. Both tables are small and copied on write,
+    so that the progress table stays one file. Delta gathers statistics only of the history's first column, the epoch: other statistics cost more than
     they save.
 
     Arguments:
-      backfill_id (string): the id of the MV, for the progress table; none for the history. A full refresh may add columns for the position to
-        the progress table, with any name and type that a key may have. So a progress table on Delta has the table features for these from the
-        start.
+      backfill_id (string): the id of the MV, for the progress table; none for the history. A full refresh may add columns for the position to the
+        progress table, with any name and type that a key may have. So a progress table on Delta has the table features for these names and types from
+        the start.
 -#}
 {% macro state_table_properties(backfill_id=none) %}
     {%- set properties, of_progress = dbt_backfill.exact_table_properties(), backfill_id is not none -%}
@@ -103,7 +105,7 @@
 {% endmacro %}
 
 
-{#- Return the current version of a table of an MV, as text; `none` for an Iceberg table without a snapshot. `relations` needs 'options' too. -#}
+{#- Return the current version of a table of an MV, as text; `none` for an Iceberg table without a snapshot. `relations` must also have 'options'. -#}
 {% macro read_version(relations, table) %}
     {%- set relation = relations[table] -%}
     {%- if relations.options.file_format == 'iceberg' -%}
@@ -146,28 +148,28 @@
 
 
 {#-
-    Refuse an MV that does not belong to the state. Another run may have created the state. Or this run has replaced the state of another run
-    that was still alive and created its MV at the same time.
+    Refuse an MV that does not belong to the state. There are two such cases: another run has created the state; or this run has replaced the state of
+    another run, but that run was still alive and created its MV at the same time.
 -#}
 {% macro check_created(backfill, state, backfill_id, is_ours=true) %}
     {%- if not is_ours or state.committed.get('replaces')
             and dbt_backfill.read_table_properties(backfill.mv).get('dbt_backfill.id') != backfill_id -%}
         {%- do dbt_backfill.refuse(
-            'another run has created its tables meanwhile, for another query', 'Run only one deployment of the model, and run again'
+            'another run, with another query, created the tables of the MV at the same time', 'Run only one deployment of the model, and run again'
         ) -%}
     {%- endif -%}
 {% endmacro %}
 
 
 {#-
-    Return the statements, each with its semicolon, that create the progress table and then the MV, if they are missing. Each can be repeated.
-    They are part of a script with the variables of `declare_creation`. They set `stored_plan` to the plan of epoch 1 as JSON, null if there
-    is no such plan.
+    Return the statements, each with its semicolon, that create the progress table and then the MV, if they are missing. Each statement can be
+    repeated. The statements are part of a script with the variables of `declare_creation`. They set `stored_plan` to the plan of epoch 1 as JSON, or
+    to null if there is no such plan.
 
-    `creation` is the plan of epoch 0: no rows, all vnodes NotStarted. Its kind is `create`. If the MV's table exists already, the kind says
-    how it becomes the MV, see find_takeover. Its id is stored in both tables, also as the table property `dbt_backfill.id`. If two first runs
-    are alive at once, only one creates the progress table, with its own plans for the epochs 0 and 1. The other run reads the id and the plan
-    from there, and makes the MV only if it has the same query (`is_ours`).
+    `creation` is the plan of epoch 0: no rows, all vnodes NotStarted. Its kind is `create`. If the MV's table exists already, the kind says how the
+    table becomes the MV, see find_takeover. The id of this plan is stored in both tables, also as the table property `dbt_backfill.id`. If two first
+    runs are alive at the same time, only one of them creates the progress table, with its own plans for the epochs 0 and 1. The other run reads the
+    id and the plan from the progress table, and makes the MV only if both runs have the same query (`is_ours`).
 
     Arguments:
       first (dict): the plan of the first barrier; none if no barrier follows.
@@ -182,9 +184,9 @@
         {{ dbt_backfill.get_not_started_sql(creation, first) }}
     {%- endset -%}
     {%- if creation.get('replaces') -%}
-    {#- Replace only the state that a first run of another model has left: its id is compared. A Delta table is replaced, because a drop
-        leaves the files of a table in a location of the user. An Iceberg table is dropped, because a Hive metastore does not let a column be
-        replaced by one of another type. #}
+    {#- Replace only the state that a first run of another model has left: the condition compares its id. A Delta table is replaced, because a drop
+        would leave the files of a table at a location of the user. An Iceberg table is dropped, because a Hive metastore does not let a column be
+        replaced by a column of another type. #}
     if (
         select count(*) from {{ progress }}
         where get_json_object(last, '$.backfill_id') = {{ dbt_backfill.string_literal(creation.replaces) }}

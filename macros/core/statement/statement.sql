@@ -3,7 +3,7 @@
     text: dbt's tables guess types, which turns a key `007` into a number and cannot hold binary values.
 
     Arguments:
-      step (string): what the statement does; it is a comment in front, for the Spark UI and dbt's log.
+      step (string): what the statement does. The statement begins with this text as a comment, for the Spark UI and dbt's log.
       sql (string): the statement, or a script (`begin … end`) whose last statement is a query.
       mv (relation): the MV, if it is not the running model.
 -#}
@@ -50,8 +50,8 @@
 
 
 {#-
-    Return a statement of a script that does nothing if another statement wrote the same table at the same time. On Delta this conflict raises
-    no error; on Iceberg it does.
+    Return a statement of a script that does nothing if another statement wrote the same table at the same time. On Delta this conflict raises no
+    error; on Iceberg it raises an error.
 
     Arguments:
       `noted` (string): a statement of the script that is executed after such a conflict; empty for none.
@@ -82,7 +82,7 @@
 {%- endmacro %}
 
 
-{#- Return `text` as a Spark string literal; `null` for none. Spark would substitute a raw `${…}`, hence the escape. -#}
+{#- Return `text` as a Spark string literal; `null` for none. A `${…}` in the text is escaped, because Spark would substitute it. -#}
 {% macro string_literal(text) -%}
     {%- if text is none -%} {{ return('null') }} {%- endif -%}
     {{ return("'" ~ text | string | replace('\\', '\\\\') | replace("'", "\\'") | replace('$', '\\u0024') ~ "'") }}
@@ -105,8 +105,8 @@
 
 
 {#-
-    Return SQL for a type that Spark has printed. A printed `timestamp` has a time zone, but in SQL the word has none if
-    spark.sql.timestampType says so; then another name is needed. Names of fields stay.
+    Return SQL for a type that Spark has printed. A printed `timestamp` has a time zone. In SQL the word `timestamp` may mean a type without a time
+    zone, if spark.sql.timestampType says so; in this case another name is written. The names of fields do not change.
 -#}
 {% macro type_sql(type) -%}
     {%- set parts = [] -%}

@@ -5,8 +5,8 @@
 
 
 {#-
-    Return the own properties of the MV, including those on which exactness depends. A copy of the MV has them too; it is recognized by the
-    name in them. They also remove the mark that adopt_table has set on a table.
+    Return the own properties of the MV, including those on which exactness depends. A copy of the MV has the same properties; it is recognized by the
+    MV's name in a property. The properties also remove the mark that adopt_table has set on a table.
 -#}
 {% macro own_mv_properties(mv, backfill_id) %}
     {%- set own = dict(dbt_backfill.own_table_properties(backfill_id), **{'dbt_backfill.mv': mv.render(), 'dbt_backfill.adopt': ''}) -%}
@@ -16,12 +16,12 @@
 
 {#-
     Return the properties that a table gets when it is adopted: those of this package, those on which exactness depends, the user's
-    `tblproperties`, and the package's defaults for properties that the table does not set. The table keeps its format, because others may
-    read it: Iceberg's format version and Delta's deletion vectors change only if `tblproperties` say so.
+    `tblproperties`, and the package's defaults for properties that the table does not set. The table keeps its format, because other programs may
+    read the table: Iceberg's format version and Delta's deletion vectors change only if `tblproperties` say so.
 
     Arguments:
-      columns (list of {'name', 'type'}): of the table.
-      present (dict): its properties.
+      columns (list of {'name', 'type'}): the columns of the table.
+      present (dict): the properties of the table.
       partitions (list): the names of the columns by which it is partitioned, in lower case.
 -#}
 {% macro adopted_properties(mv, columns, present, backfill_id, partitions=[]) %}
@@ -46,9 +46,9 @@
 
 {#-
     Return the properties of a table that is created as the MV: the package's defaults, the user's properties, and those on which exactness
-    depends. With them another backfilled_mv can read the MV's changes, by Delta's change data feed or by the row lineage of Iceberg's format
-    3. Deletion vectors and merge-on-read make it cheap to merge scattered changes. Without a redistribution of rows, the MERGE of a range
-    costs Iceberg little more than an INSERT.
+    depends. With these properties another backfilled_mv can read the MV's changes, by Delta's change data feed or by the row lineage of Iceberg's
+    format 3. Deletion vectors and merge-on-read make it cheap to merge scattered changes. Iceberg does not redistribute rows before it writes them,
+    so the MERGE of a range costs little more than an INSERT.
 
     Arguments:
       column_names (list): the names of the columns and of the fields in them.
@@ -68,8 +68,8 @@
     {%- else -%}
         {%- set properties = {'delta.enableChangeDataFeed': 'true', 'delta.enableDeletionVectors': 'true'} -%}
         {%- do properties.update(dbt_backfill.get_needed_features(column_names, types)) -%}
-        {#- The table is created with its constraints, so that it has them even after a crash. A property lists the constraints of the
-            contract. When the contract changes, constraints that the table's owner has added stay. -#}
+        {#- The table is created with its constraints, so that it has them even after a crash. A property lists the constraints of the contract. So
+            when the contract changes, the constraints that the table's owner has added can stay. -#}
         {%- set constraints = dbt_backfill.get_constraints() -%}
         {%- for name, expression in constraints.items() -%} {%- do needed.update({'delta.constraints.' ~ name: expression}) -%} {%- endfor -%}
         {%- if constraints -%} {%- do needed.update({'dbt_backfill.constraints': tojson(constraints.keys() | list)}) -%} {%- endif -%}
@@ -83,9 +83,9 @@
 
 {#-
     Return the properties of each table of an MV on which exactness depends. They override what the user, the session or the catalog sets for
-    new tables. With `snapshot` isolation, two runs wrote a range twice. With write-audit-publish, a session that sets `spark.wap.branch` or
-    `spark.wap.id` writes where nobody reads. If a table accepts any schema, a MERGE cannot resolve its columns. If a table allows only
-    appends, changes cannot be merged.
+    new tables. With `snapshot` isolation, two runs could write the same range twice. With write-audit-publish, a session that sets `spark.wap.branch`
+    or `spark.wap.id` writes to a branch or a staged snapshot that no reader sees. If a table accepts any schema, a MERGE cannot resolve its columns.
+    If a table allows only appends, changes cannot be merged.
 -#}
 {% macro exact_table_properties(file_format=none) %}
     {%- if (file_format or dbt_backfill.get_file_format()) != 'iceberg' -%}
@@ -129,8 +129,8 @@
     {%- endif -%}
     {%- for name, value, expected in refused -%}
         {%- do dbt_backfill.refuse(
-            "its tblproperties have '" ~ name ~ "': '" ~ value ~ "', under which changes cannot be merged exactly",
-            'Leave it out, or set it to ' ~ expected
+            "its tblproperties have '" ~ name ~ "': '" ~ value ~ "', so changes cannot be merged exactly",
+            'Remove this property, or set it to ' ~ expected
         ) -%}
     {%- endfor -%}
 {% endmacro %}
@@ -173,14 +173,14 @@
 
 
 {#-
-    The columns by which the MV is partitioned. Delta stores their values as text, in its log and in names of folders. It reads some values
-    back differently: an empty text becomes null, and the second occurrence of an hour that the session's zone has twice becomes the first. So
-    each statement that writes new rows to the MV raises an error for such a row. A statement that writes a file again would alter unchanged
-    rows in the file in the same way, so all barriers use the same time zone, see analyze_query. Iceberg keeps each value.
+    This part is about the columns by which the MV is partitioned. Delta stores their values as text, in its log and in names of folders. Delta reads
+    some values back differently: an empty text becomes null. If the session's time zone has an hour twice, a time in the second hour becomes a time
+    in the first. So each statement that writes new rows to the MV raises an error for such a row. A statement that rewrites a file in another time
+    zone would alter unchanged rows in the same way, so all barriers use the same time zone, see analyze_query. Iceberg keeps each value.
 -#}
 
 
-{#- Return the names of these columns from the config, in lower case; they apply to a table that this run creates. [] on Iceberg. -#}
+{#- Return the names of the partition columns from the config, in lower case; [] on Iceberg. They apply to a table that this run creates. -#}
 {% macro get_configured_partitions() %}
     {%- set names = [] -%}
     {%- if dbt_backfill.get_file_format() == 'delta' -%}
@@ -192,7 +192,7 @@
 {% endmacro %}
 
 
-{#- Return the rows of a table's description that have its partitioning: the column's name, and on Iceberg the transform. -#}
+{#- Return the rows of a table's description that describe its partitioning: the column's name, and on Iceberg the transform. -#}
 {% macro find_partitions(described) %}
     {%- set found, headings = [], [''] -%}
     {%- for row in described if row[0] -%}
@@ -206,7 +206,7 @@
 {% endmacro %}
 
 
-{#- Return the columns by which a Delta table is partitioned. Their types are without the part in brackets. -#}
+{#- Return the columns by which a Delta table is partitioned. The part of a type that is in brackets is removed. -#}
 {% macro get_partition_columns(backfill, columns) %}
     {%- set partitions, found = backfill.get('partitions'), [] -%}
     {%- if backfill.options.file_format != 'delta' -%} {{ return(found) }} {%- endif -%}

@@ -74,8 +74,8 @@
 
 
 {#-
-    Refuse columns, as get_query_columns returned them, that the MV's format does not support with these properties. Otherwise they would fail
-    only after the state exists, or at the first row or change.
+    Refuse columns, as get_query_columns returned them, that the MV's format does not support with these properties. Without this check, a run would
+    fail only after the state exists, or at the first row or change.
 -#}
 {% macro check_columns(columns, properties) %}
     {%- set names = columns | map(attribute='name') | map('lower') | list -%}
@@ -85,30 +85,30 @@
     {%- set is_iceberg = dbt_backfill.get_file_format() == 'iceberg' -%}
     {%- set feed = not is_iceberg and properties.get('delta.enableChangeDataFeed', 'false') | string | lower == 'true' -%}
     {%- set of_iceberg = ['_file', '_pos', '_deleted', '_spec_id', '_partition', '_row_id', '_last_updated_sequence_number'] -%}
-    {#- Delta's own MERGE uses these names. It fails with AMBIGUOUS_REFERENCE at the first change. -#}
+    {#- Delta's own MERGE uses these names. If a column had such a name, the MERGE would fail with AMBIGUOUS_REFERENCE at the first change. -#}
     {%- set of_delta = ['_metadata', '_row_id_', '_file_name_', '_row_dropped_', '_source_row_present_', '_target_row_present_'] -%}
     {%- for column in columns -%}
         {%- set name, why = column.name | lower, none -%}
         {%- if name.startswith('__bf_') -%}
             {%- set why = 'names that begin with __bf_ are reserved for barriers' -%}
         {%- elif name in (of_iceberg if is_iceberg else of_delta) -%}
-            {%- set why = ('Iceberg' if is_iceberg else 'Delta') ~ ' keeps this name for itself' -%}
+            {%- set why = ('Iceberg' if is_iceberg else 'Delta') ~ ' reserves this name' -%}
         {%- elif is_iceberg and name == '' -%}
-            {%- set why = 'Iceberg takes no column without a name' -%}
+            {%- set why = 'Iceberg does not allow a column without a name' -%}
         {%- elif feed and name in ['_change_type', '_commit_version', '_commit_timestamp'] -%}
-            {%- set why = 'the change data feed of a Delta table keeps this name for itself' -%}
-        {#- An UPDATE or MERGE would fail with INVALID_ATTRIBUTE_NAME_SYNTAX. -#}
+            {%- set why = 'the change data feed of a Delta table reserves this name' -%}
+        {#- With such a name, an UPDATE or MERGE would fail with INVALID_ATTRIBUTE_NAME_SYNTAX. -#}
         {%- elif feed and '`' in name -%}
-            {%- set why = 'Delta cannot merge changes into such a table: a change data feed takes no backtick in the name of a column' -%}
+            {%- set why = 'the change data feed of a Delta table does not allow a backtick in the name of a column' -%}
         {%- endif -%}
         {%- if why -%}
-            {%- do dbt_backfill.refuse("its query returns the column '" ~ column.name ~ "', and " ~ why, 'Give the column another name') -%}
+            {%- do dbt_backfill.refuse("its query returns the column '" ~ column.name ~ "', but " ~ why, 'Give the column another name') -%}
         {%- endif -%}
         {%- set why = dbt_backfill.why_no_type(column.type, properties) -%}
         {%- if why -%}
             {%- do dbt_backfill.refuse(
-                "its query returns the column '" ~ column.name ~ "' of the type " ~ column.type ~ ', and ' ~ why,
-                'Cast it to another type, or leave it out'
+                "its query returns the column '" ~ column.name ~ "' of the type " ~ column.type ~ ', but ' ~ why,
+                'Cast the column to another type, or remove it from the query'
             ) -%}
         {%- endif -%}
     {%- endfor -%}
@@ -125,20 +125,19 @@
     {%- if refused -%}
         {{ return(format ~ ' has no ' ~ refused.group() | replace('struct<>', 'struct without fields')) }}
     {%- elif 'void' in words and (not is_iceberg or words != 'void') -%}
-        {{ return(format ~ ' keeps no values without a type') }}
+        {{ return(format ~ ' cannot store values without a type') }}
     {%- elif ' collate ' in words -%}
-        {{ return(format ~ ' keeps no collation') }}
+        {{ return(format ~ ' cannot store a collation') }}
     {%- elif is_iceberg and (words == 'void' or 'variant' in words) and properties.get('format-version') | string in ['1', '2'] -%}
-        {{ return('Iceberg has it from format 3 on') }}
+        {{ return('Iceberg supports this type only from format 3 on') }}
     {%- endif -%}
 {% endmacro %}
 
 
 {#-
-    Return comparable expressions of columns: {name: expression over `prefix`}. Spark compares neither maps nor variants. But it compares the
-    sorted entries of a map with comparable values, and the JSON of a value that contains a map or variant. For Spark -0.0 equals 0.0, but
-    their texts differ. So a float or double zero is also compared by its text, and a value that contains a float or double is compared as
-    JSON.
+    Return comparable expressions of columns: {name: expression over `prefix`}. Spark compares neither maps nor variants. So a map with comparable
+    values is compared by its sorted entries, and any other value that contains a map or variant is compared as JSON. For Spark -0.0 equals 0.0, but
+    their texts differ. So a float or double zero is also compared by its text, and a value that contains a float or double is compared as JSON.
 -#}
 {% macro comparable_columns(columns, prefix='') %}
     {%- set comparable, options = {}, dbt_backfill.whole_json_options() -%}
@@ -173,7 +172,7 @@
 
 {#-
     Return a SQL expression that is true if two rows of these columns differ. Rows with a variant always count as different, because different
-    variants may have the same JSON: a number and a decimal, or a date and its text.
+    variants may have the same JSON: for example, a date and its text.
 -#}
 {% macro rows_differ(columns, left, right) -%}
     {%- if modules.re.search('\\bvariant\\b', columns | map(attribute='type') | join(' ')) -%} {{ return('true') }} {%- endif -%}
@@ -200,8 +199,9 @@
         {%- set name = column.name | lower -%}
         {%- if name in types and not (name in left and types[name] == column.type) -%}
             {%- do dbt_backfill.refuse(
-                'its query returns the new column ' ~ column.name ~ ', and ' ~ mv.render() ~ ' already has one that is not from its query',
-                'Drop that column of the table, or give the new one another name'
+                'its query returns the new column ' ~ column.name ~ ', but ' ~ mv.render()
+                    ~ ' already has a column of this name that is not from the query',
+                'Drop that column of the table, or give the new column another name'
             ) -%}
         {%- elif dbt_backfill.get_file_format() == 'delta' and dbt_backfill.get_needed_features([column.name], [])
                 and properties.get('delta.columnMapping.mode', 'none') == 'none' -%}
@@ -216,11 +216,11 @@
 
 {#-
     Return {'columns': the columns to be filled, as new_filling describes them, 'why': the reason if no ALTER of the MV's format can give a
-    column its new type; else none}. The types are compared with those of the table, not of the state: the table may store a column with a
-    wider type, and a given-up plan may have altered it.
+    column its new type; else none}. The types are compared with the types in the table, not with the types in the state: the table may store a column
+    with a wider type, and a given-up plan may have altered the column.
 
     Arguments:
-      columns (list of {'name', 'type'}): of today's query.
+      columns (list of {'name', 'type'}): the columns of today's query.
       retyped (list): the columns that have another type in the committed query.
 -#}
 {% macro find_widened(mv, columns, retyped) %}
@@ -231,7 +231,7 @@
         {%- set was = types.get(column.name | lower, type) -%}
         {%- set widens = dbt_backfill.can_widen(was, type) -%}
         {%- if not widens and was != type and column in retyped -%}
-            {%- set why = column.name ~ ' has the type ' ~ column.type ~ ', and no ALTER of ' ~ file_format | title ~ ' makes it of ' ~ was -%}
+            {%- set why = 'no ALTER of ' ~ file_format | title ~ ' can change ' ~ column.name ~ ' from ' ~ was ~ ' to ' ~ column.type -%}
             {{ return({'columns': [], 'why': why}) }}
         {%- endif -%}
         {%- do widened.append(dict(column, was=was) if widens else column) -%}
@@ -260,8 +260,9 @@
 
 
 {#-
-    Refuse columns that cannot be dropped from, or widened in, this table. On Delta both need a property that upgrades the table's protocol.
-    Other readers may then be unable to read the table, so the user has to decide that. `columns`: {'fills', 'drops'}, see find_other_columns.
+    Refuse columns that cannot be dropped from, or widened in, this table. On Delta, dropping and widening each need a property that upgrades the
+    table's protocol. Other readers may be unable to read the table after the upgrade, so the user has to decide about it. `columns`: {'fills',
+    'drops'}, see find_other_columns.
 -#}
 {% macro check_altered_columns(mv, properties, columns) %}
     {%- set changes, table, undo = [], mv.render(), 'Undo the change, or rebuild the MV with --full-refresh' -%}
@@ -270,19 +271,19 @@
         {%- do changes.append({'name': name, 'does': does, 'done': 'dropped', 'property': 'delta.columnMapping.mode', 'value': 'name'}) -%}
     {%- endfor -%}
     {%- for column in columns.fills if column.get('was') -%}
-        {%- set does = 'returns ' ~ column.name ~ ' as ' ~ column.type ~ ' and no longer as ' ~ column.was -%}
+        {%- set does = 'returns ' ~ column.name ~ ' as ' ~ column.type ~ ' instead of ' ~ column.was -%}
         {%- do changes.append({'name': column.name, 'does': does, 'done': 'widened', 'property': 'delta.enableTypeWidening', 'value': 'true'}) -%}
     {%- endfor -%}
     {%- set layout = dbt_backfill._read_layout(mv, properties) if columns.drops else '' -%}
     {%- if dbt_backfill.is_redacted(layout) -%}
         {%- do dbt_backfill.refuse(
-            'its query ' ~ changes[0].does ~ ', and Spark, which sees a secret in it, does not show by what ' ~ table ~ ' is sorted', undo
+            'its query ' ~ changes[0].does ~ ', but Spark hides whether ' ~ table ~ ' is sorted by this column', undo
         ) -%}
     {%- endif -%}
     {%- for change in changes -%}
         {%- if dbt_backfill.get_file_format() == 'delta' and properties.get(change.property, 'none') | lower in ['none', 'false'] -%}
             {%- do dbt_backfill.refuse(
-                'its query ' ~ change.does ~ ', and ' ~ table ~ ' lets no column be ' ~ change.done ~ ' without the Delta feature of '
+                'its query ' ~ change.does ~ ', but a column of ' ~ table ~ ' can be ' ~ change.done ~ ' only with the Delta feature of '
                     ~ change.property,
                 'If all readers of the table support that feature: ALTER TABLE ' ~ table ~ " SET TBLPROPERTIES ('" ~ change.property ~ "' = '"
                     ~ change.value ~ "'). Or rebuild the MV with --full-refresh"
@@ -290,12 +291,14 @@
         {%- endif -%}
         {%- set word = '(?i)(?<!\\w)' ~ modules.re.escape(change.name) ~ '(?!\\w)' -%}
         {%- if change.done == 'dropped' and modules.re.search(word, layout) -%}
-            {%- do dbt_backfill.refuse('its query ' ~ change.does ~ ', by which ' ~ table ~ ' is partitioned, clustered or sorted', undo) -%}
+            {%- do dbt_backfill.refuse(
+                'its query ' ~ change.does ~ ', but ' ~ table ~ ' is partitioned, clustered or sorted by this column', undo
+            ) -%}
         {%- endif -%}
         {%- for property, expression in properties.items() if property.startswith('delta.constraints.') and modules.re.search(word, expression) -%}
             {%- set name = property[18:] -%}
             {%- do dbt_backfill.refuse(
-                'its query ' ~ change.does ~ ', on which ' ~ table ~ ' has the constraint ' ~ name ~ ' (' ~ expression ~ ')',
+                'its query ' ~ change.does ~ ', but ' ~ table ~ ' has the constraint ' ~ name ~ ' (' ~ expression ~ ') on this column',
                 'Drop the constraint: ALTER TABLE ' ~ table ~ ' DROP CONSTRAINT ' ~ dbt_backfill.identifier(name)
                     ~ ', or rebuild the MV with --full-refresh'
             ) -%}

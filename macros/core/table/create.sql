@@ -1,9 +1,10 @@
 {#-
-    Return the columns of the model's query. Refuse options and columns that would otherwise fail only after the state exists, or at the first
-    row or change.
+    Return the columns of the model's query. Refuse options and columns with which a run would fail only after the state exists, or at the first row
+    or change.
 -#}
 {% macro prepare_creation(backfill) %}
-    {#- Not from the model's own text: in the query of a barrier, the upstream has no metadata columns and no branches. -#}
+    {#- The columns are not read from the model's own text. In the query that a barrier executes, the upstream has no metadata columns and no
+        branches. -#}
     {%- set upstream = backfill.upstream.relation -%}
     {%- set columns = dbt_backfill.get_mv_columns(backfill, backfill.query, upstream.render()) -%}
     {%- do dbt_backfill.check_table_properties() -%}
@@ -24,7 +25,7 @@
     {%- do dbt_backfill.check_location(backfill.mv) -%}
     {%- set names = columns | map(attribute='name') | map('lower') | list -%}
     {%- for option in ['partition_by', 'clustered_by'] -%}
-        {#- Iceberg's transforms are left to Spark. -#}
+        {#- Spark itself checks Iceberg's transforms. -#}
         {%- for column in dbt_backfill.as_list(config.get(option) or []) if modules.re.fullmatch('\\w+', column) and column | lower not in names -%}
             {%- do dbt_backfill.refuse(
                 option ~ " names the column '" ~ column ~ "', which its query does not return", 'Select that column, or name another one'
@@ -52,8 +53,8 @@
     {%- set below = '/' ~ modules.re.sub('^(\\.{1,2}/)+', '', paths[0]) -%}
     {%- if not (paths[1] == paths[0] if paths[0].startswith('/') else paths[1].endswith(below)) -%}
         {%- do dbt_backfill.refuse(
-            'it is at ' ~ found ~ ', but its location_root would put it at ' ~ wanted,
-            'Set location_root so that the table keeps its location, or drop the table first (an MV with the run-operation drop_backfill)'
+            'the table is at ' ~ found ~ ', but with this location_root it would be at ' ~ wanted,
+            'Set location_root so that the table keeps its location, or drop the table first (drop an MV with the run-operation drop_backfill)'
         ) -%}
     {%- endif -%}
 {% endmacro %}
@@ -71,9 +72,9 @@
 
 
 {#-
-    Return the statement that replaces the MV by an empty table. The fence stops it if the plan is not the one to execute. DELETE and TRUNCATE
-    would not stop a MERGE that has passed its fence: its rows would come back. A replacement stops it, because it changes the table's
-    metadata.
+    Return the statement that replaces the MV by an empty table. The fence stops the statement if the plan is no longer to be executed. DELETE and
+    TRUNCATE would not stop a MERGE that has passed its fence: the rows of the MERGE would come back. A replacement stops such a MERGE, because a
+    replacement changes the table's metadata.
 -#}
 {% macro get_replace_mv_sql(mv, columns, plan, fence) -%}
     create or replace table {{ mv.render() }}
@@ -85,14 +86,15 @@
 
 {#-
     Return an id of the run and the plan that replace the MV. Iceberg lets a statement replace a table even if others have committed in the
-    meantime. With this id a late reset is recognized: its id differs from that of the committed reset, even if it executes the same plan.
+    meantime. With this id a late reset is recognized: the id of the late reset differs from the id of the committed reset, even if both execute the
+    same plan.
 -#}
 {% macro get_reset_id(plan) %}
     {{ return(plan.plan_id ~ ' of ' ~ invocation_id) }}
 {% endmacro %}
 
 
-{#- Return a select of these columns that returns no rows. Spark has to evaluate the fence to find that out. -#}
+{#- Return a select of these columns that returns no rows. Spark has to evaluate the fence to find that there are no rows. -#}
 {% macro get_fence_over_no_rows_sql(columns, fence) -%}
     select
         {%- for column in columns %}
@@ -104,8 +106,8 @@
 
 
 {#-
-    Return the statement that replaces the MV by a table without columns. The fence stops it if the plan is not the one to execute. It is
-    needed because a Hive metastore does not let an Iceberg table be replaced by a table with another type at the same column position.
+    Return the statement that replaces the MV by a table without columns. The fence stops the statement if the plan is no longer to be executed. The
+    statement is needed because a Hive metastore does not let an Iceberg table be replaced by a table with another type at the same column position.
 -#}
 {% macro get_columnless_mv_sql(mv, plan, fence) -%}
     create or replace table {{ mv.render() }}
@@ -117,7 +119,10 @@
 {%- endmacro %}
 
 
-{#- Format, location, properties and layout of the MV. `clustered_by` is dbt-spark's with `buckets`, and else liquid clustering. -#}
+{#-
+    Return the clauses for the format, location, properties and layout of the MV. With `buckets`, `clustered_by` has dbt-spark's meaning; without
+    `buckets` it means liquid clustering.
+-#}
 {% macro mv_clauses(mv, columns, backfill_id, reset_id=none) -%}
     {%- set types = columns | map(attribute='type') | list -%}
     {%- set names = columns | map(attribute='name') | list + modules.re.findall('`([^`]*)`', types | join(' ')) -%}
@@ -136,10 +141,9 @@
 
 
 {#-
-    Apply persist_docs, if it is on and the descriptions have changed. Each comment is a commit of the MV, and a run that has nothing to do
-    writes nothing.
-    The table property `dbt_backfill.docs` has a hash of the applied descriptions. The description of a column that the MV does not have yet
-    is not part of it, so that the column gets its comment once it is added.
+    Apply persist_docs, if it is on and the descriptions have changed. Each comment is a commit of the MV, so comments are written only after a
+    change: a run that has nothing to do must not write. The table property `dbt_backfill.docs` has a hash of the applied descriptions. The hash does
+    not include the description of a column that the MV does not have yet, so that the column gets its comment once it is added.
 
     Arguments:
       found (dict or none): the MV as this run found it, see observe_state; none if this run created it.
@@ -158,8 +162,8 @@
     {%- endif -%}
     {%- if config.persist_column_docs() -%}
         {#-
-            dbt-spark's own persist_docs loses backslashes and `${…}` of a description. A column without a description may have an old
-            comment, unless the MV was just created; then it has none.
+            dbt-spark's own persist_docs loses backslashes and `${…}` of a description. So this macro sends its own statements. A column without a
+            description may have an old comment, but not if the MV was just created.
         -#}
         {%- for name, column in validate_doc_columns(backfill.mv, model.columns, present).items()
                 if column.description or (found or {}).get('docs') -%}
@@ -172,13 +176,13 @@
 
 
 {#-
-    Return a statement of a script that compacts a table's small files. If another run writes the table at the same time, the statement loses
-    the conflict, and the next run compacts. On Iceberg the conflict would raise an error that no handler can catch; with partial progress
-    Iceberg only logs the error.
+    Return a statement of a script that compacts a table's small files. If another run writes the table at the same time, the statement loses the
+    conflict, and the next run compacts the files. On Iceberg the conflict would raise an error that no handler can catch. With the option
+    `partial-progress`, Iceberg only logs the error.
 
     Arguments:
-      sorting (string): the SQL to write all rows again, sorted: on Delta another statement, on Iceberg arguments of the procedure; empty for
-      no sorting.
+      sorting (string): the SQL that writes all rows again in sorted order. On Delta it is another statement, on Iceberg it is arguments of the
+      procedure. Empty if the rows are not sorted.
       `noted` (string): the statement that a script on Delta executes after it lost the conflict, see get_yielding_sql.
 -#}
 {% macro get_compaction_sql(relation, file_format, sorting='', noted='') -%}
@@ -196,10 +200,10 @@
 
 
 {#-
-    Return the constraints of an enforced contract as CHECK constraints of a Delta table: {name: expression}. NOT NULL is a CHECK constraint
-    too: all columns of a table that is replaced `as select` are nullable, and Delta cannot change that later.
+    Return the constraints of an enforced contract as CHECK constraints of a Delta table: {name: expression}. NOT NULL is also written as a CHECK
+    constraint: all columns of a table that is replaced `as select` are nullable, and Delta cannot make them NOT NULL later.
 
-    Keys and references are left out, as Delta does not enforce them. Iceberg enforces no constraint at all.
+    Keys and references are left out, because Delta does not enforce them. Iceberg enforces no constraint at all.
 -#}
 {% macro get_constraints() %}
     {%- set constraints = {} -%}
@@ -256,12 +260,13 @@
         {%- do statements.append('drop constraint if exists ' ~ dbt_backfill.identifier(name)) -%}
     {%- endfor -%}
     {%- for name, expression in wanted.items() if present.get(name) != expression -%}
-        {#- For Delta, a row does not fulfil a constraint if the expression is null. -#}
+        {#- If the expression of a constraint is null for a row, Delta refuses the row. So such rows are counted as well. -#}
         {%- set broken = dbt_backfill.run_json('check the rows for a constraint', "select to_json(named_struct('count', count(*))) from "
             ~ backfill.mv.render() ~ ' where (' ~ expression ~ ') is not true')[0]['count'] -%}
         {%- if broken -%}
             {%- do dbt_backfill.refuse(
-                'its contract has the new constraint (' ~ expression ~ '), which ' ~ broken ~ ' of its rows do not fulfil',
+                'its contract has the new constraint (' ~ expression ~ '), but ' ~ dbt_backfill.get_count_text(broken, 'row')
+                    ~ ' of the MV do not fulfil it',
                 'Correct these rows upstream, or the constraint'
             ) -%}
         {%- endif -%}

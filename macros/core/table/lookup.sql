@@ -1,6 +1,6 @@
 {#-
-    Return a table from dbt's cache; none if it does not exist. The cache has only the schemas of the session's own catalog. For a table of
-    another catalog, which has a name of three parts, Spark is asked.
+    Return a table from dbt's cache; none if the table does not exist. The cache has only the schemas of the session's own catalog. A table of another
+    catalog has a name of three parts; for such a table, Spark is asked.
 -#}
 {% macro load_table(relation) %}
     {%- if dbt_backfill.get_catalog(relation) is none -%} {{ return(adapter.get_relation(none, relation.schema, relation.identifier)) }} {%- endif -%}
@@ -9,8 +9,8 @@
 
 
 {#-
-    True if dbt's cache lists a table. This sends no statement. Always false for a table of another catalog, because the cache does not list
-    these.
+    True if dbt's cache lists a table. This sends no statement. The result is always false for a table of another catalog, because the cache does not
+    list such tables.
 -#}
 {% macro is_listed(relation) %}
     {{ return(dbt_backfill.get_catalog(relation) is none and dbt_backfill.load_table(relation) is not none) }}
@@ -79,7 +79,7 @@
 {% endmacro %}
 
 
-{#- True if `value`, one or several values of properties, has a part that Spark does not show. -#}
+{#- True if `value` has a part that Spark does not show. `value` is one value of a property, or several. -#}
 {% macro is_redacted(value) %}
     {{ return('*(redacted)' in (value or '')) }}
 {% endmacro %}
@@ -104,11 +104,11 @@
 
 
 {#-
-    Return the WHEN MATCHED clause of a MERGE that only inserts rows: empty on Delta, which is fastest without the clause. Iceberg checks a
-    MERGE for conflicts only if it has this clause; without it, two runs both appended their rows.
+    Return the WHEN MATCHED clause of a MERGE that only inserts rows: empty on Delta, because Delta's MERGE is fastest without the clause. Iceberg
+    checks a MERGE for conflicts only if the MERGE has this clause; without the clause, two runs both appended their rows.
 
     Arguments:
-      file_format (str): the format of the table; by default that of the model.
+      file_format (str): the format of the table; by default the model's format.
 -#}
 {% macro get_iceberg_matched_clause(action, file_format=none) -%}
     {%- if (file_format or dbt_backfill.get_file_format()) == 'iceberg' %}when matched then {{ action }}{% endif -%}

@@ -1,7 +1,7 @@
 {#-
-    Return the MV before its comparison: the result of observe_operated, and 'key', the key of the committed plan with the MV's column
-    names, and 'columns', see get_table_columns. Refuse an MV whose barrier is not committed. Also refuse a definition that cannot be
-    evaluated any more, because the upstream's version is gone, or the session has other settings.
+    Return the facts about an MV that its comparison needs: the result of observe_operated, and 'key', the key of the committed plan with the MV's
+    column names, and 'columns', see get_table_columns. Refuse an MV whose barrier is not committed. Also refuse a definition that cannot be evaluated
+    any more, because the upstream's version is gone, or the session has other settings.
 -#}
 {% macro observe_verified(node) %}
     {%- set verified = dbt_backfill.observe_operated(node) -%}
@@ -11,7 +11,7 @@
     {%- set changed = dbt_backfill.find_changed_setting(plan, state.settings) -%}
     {%- if changed -%}
         {%- do dbt_backfill.refuse(
-            changed.words ~ ' is ' ~ changed.is ~ ', and was ' ~ changed.was ~ ' at its last barrier',
+            changed.words ~ ' is ' ~ changed.is ~ ', but was ' ~ changed.was ~ ' at its last barrier',
             'Set ' ~ changed.setting ~ ' to ' ~ changed.was, mv=name
         ) -%}
     {%- endif -%}
@@ -21,7 +21,7 @@
             dbt_backfill.ask(upstream, 'read_upstream')(upstream, source), source
         ) -%}
             {%- do dbt_backfill.refuse(
-                'version ' ~ state.upstream_version ~ ' of its upstream ' ~ source.relation ~ ', which it shows, can no longer be read',
+                'the MV shows version ' ~ state.upstream_version ~ ' of its upstream ' ~ source.relation ~ ', but this version can no longer be read',
                 'Run the model (dbt run --select ' ~ name ~ '), which moves the MV to a later version, and then verify the MV', mv=name
             ) -%}
         {%- endif -%}
@@ -31,13 +31,14 @@
 
 
 {#-
-    Return what the evaluation of an MV's definition needs if no version of the upstream can be read again: {
+    Return what is needed to evaluate an MV's definition, if no version of the upstream can be read again: {
       'state': with `staged`, see get_promised_sql,
       'unsettled': a select of the keys that have changed since the version that the MV shows, see selection_predicate. Their rows at that
         version are not known any more
     }
 
-    For other upstreams return the unchanged state, and none. Staging reads all rows up to the position once, and waits for the feed.
+    For other upstreams, return the unchanged state as 'state', and none as 'unsettled'. Staging reads all rows up to the position once, and waits for
+    the feed.
 
     Arguments:
       relations (dict): the tables of the MV, with 'name' and 'options': {'file_format'}.
@@ -74,7 +75,7 @@
     Compare the selected part of the MV with its definition, in one pass over both. The keys that have other rows, or another number of
     rows, in the MV than in its definition are staged as a cached view, because the later statements only read their rows. Return {
       'rows': how many rows of the MV were compared,
-      'differing': how many keys differ, 'null_keys': how many of them are null,
+      'differing': how many keys differ, 'null_keys': how many of the differing keys are null,
       'low', 'high': the first and the last differing key without nulls, as literals,
       'stage': the view
     }
@@ -82,7 +83,7 @@
     The state is read again after the comparison, because a barrier that began in between may have changed the MV.
 
     Arguments:
-      repaired (boolean): whether this is the comparison after a repair. A barrier does not conflict with the repair if it only drops a row
+      repaired (boolean): true if this is the comparison after a repair. A barrier does not conflict with the repair if the barrier only drops a row
       that the MV lacked.
 -#}
 {% macro run_comparison(verified, selection, repaired=false) %}
@@ -139,10 +140,13 @@
     {%- if found.begun -%}
         {%- do dbt_backfill.drop_stages([stage], verified.mv) -%}
         {%- if not repaired -%}
-            {%- do dbt_backfill.refuse('another run went on while the MV was compared', 'Verify the MV while no barrier runs', mv=verified.name) -%}
+            {%- do dbt_backfill.refuse(
+                'another run began or committed a barrier while the MV was compared with its query',
+                'Verify the MV while no barrier runs', mv=verified.name
+            ) -%}
         {%- endif -%}
         {%- do dbt_backfill.refuse(
-            'another run went on while the MV was repaired, so the repair may have written old rows',
+            'another run began or committed a barrier while the MV was repaired, so the repair may have written old rows',
             'Repeat the verification with repair: true while no barrier runs', mv=verified.name
         ) -%}
     {%- endif -%}

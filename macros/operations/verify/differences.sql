@@ -2,7 +2,7 @@
     Return a select of one row per key that differs: the key, and two arrays of its rows, as structs of the MV's columns: `__bf_promised`
     has the rows of the definition, `__bf_present` the rows of the MV.
 
-    The select compares again, so it returns nothing after the difference was merged.
+    The select compares the MV with its definition again, so it returns nothing after the difference was merged.
 -#}
 {% macro get_differences_sql(verified, selection, found) -%}
     {%- set columns = dbt_backfill.identifiers(verified.columns | map(attribute='name')) -%}
@@ -38,7 +38,8 @@
     Return the keys that differ, by kind: a list of {
       'kind': `missing` in the MV, `unexpected` in the MV, `changed` in a column, or `duplicated`: more than once in the MV,
       'count',
-      'samples': a list of {'key', 'promised', 'present': lists of their first rows, 'columns': the numbers, from 0, of those that changed}
+      'samples': a list of {'key', 'promised', 'present': lists of the first rows of the definition and of the MV, 'columns': the numbers, from 0, of
+        the columns that changed}
     }
 
     All values are texts; the `samples` of all kinds have at most `sample` keys together.
@@ -96,7 +97,7 @@
 {% endmacro %}
 
 
-{#- Return a value as the text that is shown: on one line, strings in quotes, NULL for a null. -#}
+{#- Return an expression for the text in which a value is shown: on one line, strings in quotes, NULL for a null. -#}
 {% macro text_expression(column, type) -%}
     {%- if type.startswith(('string', 'char', 'varchar')) -%}
         {%- set text = "concat('\\'', " ~ column ~ ", '\\'')" -%}
@@ -112,23 +113,24 @@
 
 
 {#-
-    Merge the difference: rows that differ are updated, missing ones inserted, unexpected ones deleted. If a key is in the MV more than
-    once, or has several promised rows, all its rows are deleted and the promised rows inserted.
+    Merge the difference: rows that differ are updated, missing rows are inserted, and unexpected rows are deleted. If a key is in the MV more than
+    once, or has several rows in the definition, all its rows in the MV are deleted and the rows of the definition are inserted.
 
-    A repair is not a barrier: the epoch stays the same, and the MV gets the rows of this epoch. If the statement is sent twice, the second
-    one finds no difference. If a barrier begins meanwhile, either the repair or the barrier's MERGE loses the conflict, unless they write
-    different keys, or the barrier writes nothing because it drops a row that the MV lacks.
+    A repair is not a barrier: the epoch stays the same, and the MV gets the rows of this epoch. If the statement is sent twice, the second execution
+    finds no difference. If a barrier begins meanwhile, either the repair or the barrier's MERGE loses the conflict. There is no conflict if they
+    write different keys, or if the barrier writes nothing because it drops a row that the MV lacks.
 -#}
 {% macro run_repair(verified, selection, found) %}
     {%- set kept = dbt_backfill.unaltered_partition_predicate(verified, verified.columns, '__bf_write.row.') -%}
-    {#- A row to insert matches no row of the MV; a separate row of the source deletes the key's rows. Null keys are equal. -#}
+    {#- A source row with the action `insert` matches no row of the MV; a separate source row deletes the existing rows of the key. Null keys are
+        equal. -#}
     {%- set matches, keys = ["repair.__bf_action != 'insert'"], [] -%}
     {%- for column in dbt_backfill.mv_columns(verified.key) -%}
-        {#- The row to write has a column of the same name. -#}
+        {#- The row to write has a column of the same name, so the key's column gets another name. -#}
         {%- do keys.append(column ~ ' as __bf_key_' ~ loop.index) -%}
         {%- do matches.append('mv.' ~ column ~ ' <=> repair.__bf_key_' ~ loop.index) -%}
     {%- endfor -%}
-    {#- The range of the keys that differ prunes the MV's files. -#}
+    {#- With the range of the keys that differ, Spark skips files of the MV. -#}
     {%- set range = dbt_backfill.selection_predicate(dict(selection, vnodes=none, unsettled=none), verified.key, 'mv.') -%}
     {%- if range != 'true' -%} {%- do matches.append(range) -%} {%- endif -%}
     {%- set sql -%}
@@ -140,7 +142,7 @@
                     size(__bf_promised) = 1 and size(__bf_present) <= 1,
                     transform(__bf_promised, row -> named_struct('action', 'put', 'row', row)),
                     concat(
-                        {#- Beyond the end of the array, this returns a row of nulls of the struct's type. #}
+                        {#- The index is outside of the array, so `get` returns a null of the struct's type. #}
                         filter(array(named_struct('action', 'delete', 'row', get(__bf_promised, -1))), write -> size(__bf_present) > 0),
                         transform(__bf_promised, row -> named_struct('action', 'insert', 'row', row))
                     )
@@ -197,7 +199,10 @@
 {% endmacro %}
 
 
-{#- Return the lines of one key: for a changed key both values of each differing column, otherwise all its rows, without the key. -#}
+{#-
+    Return the lines of one key. For a changed key they show both values of each differing column. Otherwise they show all rows of the key, without
+    the key's columns.
+-#}
 {% macro get_sample_lines(verified, kind, shown) %}
     {%- set names, key = verified.key | map(attribute='name') | list, [] -%}
     {%- for name in names -%} {%- do key.append(name ~ '=' ~ shown.key[loop.index0]) -%} {%- endfor -%}
@@ -224,7 +229,7 @@
 {% endmacro %}
 
 
-{#- Return at most `width` characters of a text, from shortly before where it begins to differ from the other. -#}
+{#- Return at most `width` characters of a text. They begin shortly before the first character that differs from `other`. -#}
 {% macro _shortened(text, other, width) %}
     {%- if text | length <= width -%} {{ return(text) }} {%- endif -%}
     {%- set differing = [] -%}
@@ -237,13 +242,13 @@
 {% endmacro %}
 
 
-{#- Print what was repaired; refuse if keys still differ. `again` is the comparison after the repair. -#}
+{#- Print what was repaired. Refuse if keys still differ. `again` is the comparison after the repair. -#}
 {% macro report_repair(verified, found, kinds, again) %}
     {%- if again.differing -%}
         {%- do dbt_backfill.refuse(
             dbt_backfill.get_count_text(again.differing, 'key') ~ ' of ' ~ verified.mv.render() ~ ' still differ'
                 ~ ('s' if again.differing == 1 else '') ~ ' after the repair',
-            'Something else writes to the table: stop that writer, and verify the MV again', mv=verified.name
+            'Stop the other writer of this table, and verify the MV again', mv=verified.name
         ) -%}
     {%- endif -%}
     {%- set repaired = dbt_backfill.get_count_text(found.differing, 'key') ~ ' repaired (' ~ dbt_backfill.get_kinds_text(kinds) ~ ')' -%}

@@ -1,6 +1,6 @@
 {#-
-    Compare an MV with its definition, Q(upstream @ S where pk <= current_pos), and print the keys that differ. With `repair: true`, merge
-    the difference, and nothing else. The operation fails if keys differ and are not repaired.
+    Compare an MV with its definition, Q(upstream @ S where pk <= current_pos), and print the keys that differ. With `repair: true`, merge the
+    difference. The operation fails if keys differ and are not repaired.
 
     Usage:
       dbt run-operation verify_backfill --args '{model: my_mv}'
@@ -10,11 +10,11 @@
     Arguments:
       model (string): the model's name, or `package.name`; of one with versions `name.v2`.
       vnodes (list of integers): only the keys of these vnodes.
-      key_from, key_to (list, or one value): only the keys from here to there, both inclusive, in the order of the key.
-        Values are texts that Spark can cast to the column's type, binary values in hex. If there are fewer values than key columns, they
-        mean all keys that begin with these values.
+      key_from, key_to (list, or one value): only the keys from key_from to key_to, both inclusive, in the order of the key. Values are texts that
+        Spark can cast to the column's type; binary values are in hex. If there are fewer values than key columns, all keys that begin with these
+        values are included.
       sample (integer): how many of the keys that differ are shown.
-      repair (boolean): whether to merge the difference.
+      repair (boolean): true to merge the difference.
 -#}
 {% macro verify_backfill(model=none, vnodes=none, key_from=none, key_to=none, sample=10, repair=false) %}
     {%- set node = dbt_backfill.find_backfilled_mv(model, 'verify_backfill') -%}
@@ -38,7 +38,7 @@
         {%- do log(compared ~ ', all equal', info=true) -%}
         {{ return(none) }}
     {%- endif -%}
-    {#- Literal bounds let Spark skip files. A null key lies in no range. -#}
+    {#- With literals as bounds, Spark can skip files. A null key is not in any range. -#}
     {%- set narrowed = selection if found.null_keys else dict(selection, low=found.low, high=found.high) -%}
     {%- set kinds = dbt_backfill.read_differences(verified, narrowed, found, sample) -%}
     {%- do dbt_backfill.report_differences(verified, found, kinds, compared, sample) -%}
@@ -47,7 +47,7 @@
     {%- if not repair -%}
         {%- do dbt_backfill.refuse(
             dbt_backfill.get_count_text(found.differing, 'key') ~ ' of ' ~ verified.mv.render()
-                ~ (' differs' if found.differing == 1 else ' differ') ~ ' from what its definition gives ('
+                ~ (' differs' if found.differing == 1 else ' differ') ~ ' from the result of its query ('
                 ~ dbt_backfill.get_kinds_text(kinds) ~ ')',
             'Find out what wrote to the table, and merge the difference with the argument repair: true', mv=verified.name
         ) -%}
@@ -79,15 +79,15 @@
 {% endmacro %}
 
 
-{#- Return the part of the keys that the arguments ask for, as selection_predicate takes it. -#}
+{#- Return the part of the keys that the arguments select, in the form that selection_predicate needs. -#}
 {% macro read_selection(verified, given) %}
     {%- set selection = {'vnodes': none, 'vnode_count': verified.state.committed.vnode_count} -%}
     {%- if given.vnodes is not none -%}
         {%- do selection.update({'vnodes': dbt_backfill.as_list(given.vnodes) | unique | sort}) -%}
         {%- for vnode in selection.vnodes if not 0 <= vnode < selection.vnode_count -%}
             {%- do dbt_backfill.refuse(
-                'vnodes names vnode ' ~ vnode ~ ', and its vnode_count is ' ~ selection.vnode_count,
-                'Vnodes are numbered from 0 to ' ~ (selection.vnode_count - 1), mv=verified.name
+                'the argument vnodes contains vnode ' ~ vnode ~ ', but the MV has ' ~ selection.vnode_count ~ ' vnodes',
+                'Use vnode numbers from 0 to ' ~ (selection.vnode_count - 1), mv=verified.name
             ) -%}
         {%- endfor -%}
     {%- endif -%}
@@ -105,14 +105,14 @@
         {%- set values, bound = [] if given[argument] is none else dbt_backfill.as_list(given[argument]), [] -%}
         {%- if values | length > verified.key | length -%}
             {%- do dbt_backfill.refuse(
-                argument ~ ' has ' ~ dbt_backfill.get_count_text(values | length, 'value') ~ ', and its key '
+                'the argument ' ~ argument ~ ' has ' ~ dbt_backfill.get_count_text(values | length, 'value') ~ ', but the key of the MV has '
                     ~ dbt_backfill.get_count_text(verified.key | length, 'column'),
                 'Give values of ' ~ verified.key | map(attribute='name') | join(', '), mv=verified.name
             ) -%}
         {%- endif -%}
         {%- for value in values -%}
             {%- set type, text = verified.key[loop.index0].type, dbt_backfill.string_literal(value) -%}
-            {#- Null if Spark cannot cast it. -#}
+            {#- The result is null if Spark cannot cast the value. -#}
             {%- set cast = text if type == 'string' else 'unhex(' ~ text ~ ')' if type == 'binary'
                 else 'try_cast(' ~ text ~ ' as ' ~ dbt_backfill.type_sql(type) ~ ')' -%}
             {%- do bound.append({'value': cast, 'literal': dbt_backfill.literal_expression(cast, type)}) -%}
@@ -138,12 +138,15 @@
             {#- YAML reads an unquoted 007 as a number. -#}
             {%- if literal is none or key.type == 'string' and value is not string -%}
                 {%- do dbt_backfill.refuse(
-                    argument ~ ' has ' ~ tojson(value, value | string) ~ ' for the column ' ~ key.name ~ ', whose type is ' ~ key.type,
+                    'the argument ' ~ argument ~ ' has ' ~ tojson(value, value | string) ~ ', but the column ' ~ key.name
+                        ~ ' has the type ' ~ key.type,
                     'Give a value of this type' ~ (', in quotes' if key.type == 'string' else ''), mv=verified.name
                 ) -%}
             {%- endif -%}
         {%- endfor -%}
     {%- endfor -%}
-    {%- if read.is_empty -%} {%- do dbt_backfill.refuse('key_from is above key_to', 'Exchange the two', mv=verified.name) -%} {%- endif -%}
+    {%- if read.is_empty -%}
+        {%- do dbt_backfill.refuse('the argument key_from is above the argument key_to', 'Exchange the two values', mv=verified.name) -%}
+    {%- endif -%}
     {{ return({'low': read.low or none, 'high': read.high or none}) }}
 {% endmacro %}

@@ -1,15 +1,15 @@
 {#-
     Return the upstream's current version and its log since the version of `since`, newest first: {
       'relation',
-      'version', 'committed_at': of the current version, as texts,
-      'id': of the table,
+      'version', 'committed_at': the current version and the time of its commit, as texts,
+      'id': the id of the table,
       'properties', 'partitions': see read_delta_detail; absent if the id was not read, until delta_upstream_readable needs the properties,
       'log': a list of {'version', 'committed_at', 'operation', 'parameters'},
-      'complete': whether the log reaches back to `since`
+      'complete': true if the log reaches back to `since`
     }
 
-    The id costs one more statement. It is not read if the log has the version of `since` with the same commit time: a new table of the same
-    name has other times.
+    Reading the id costs one more statement. The id is not read if the log has the version of `since` with the same commit time: a new table of the
+    same name would have another time.
 
     Arguments:
       since (dict or none): the source of the committed plan.
@@ -47,7 +47,7 @@
 {% endmacro %}
 
 
-{#- The feed only has changes that were committed while it was on. Check this if the properties were read. -#}
+{#- Refuse a table whose change data feed is off, if the properties were read. The feed only has changes that were committed while it was on. -#}
 {% macro delta_check_feed(upstream) %}
     {%- if upstream.get('properties') is none -%} {{ return(none) }} {%- endif -%}
     {%- set refusal = dbt_backfill.feed_refusal(upstream, upstream.properties) -%}
@@ -68,8 +68,8 @@
 
 
 {#-
-    A handler knows Delta's conditions only by their SQLSTATE: change data that was not recorded (KD002), columns that were changed in
-    between or a version past its retention (0AKDC), and a missing entry of the log (42K03).
+    Return the traits of Delta, see upstream_traits. A handler can name Delta's conditions only by their SQLSTATE: change data that was not recorded
+    (KD002), columns that were changed between two versions or a version past its retention (0AKDC), and a missing entry of the log (42K03).
 -#}
 {% macro delta_upstream_traits() %}
     {{ return({
@@ -86,13 +86,13 @@
 {% endmacro %}
 
 
-{#- Spark answers this count from Delta's log. -#}
+{#- Return a count of the rows. Spark answers it from Delta's log, without reading the table. -#}
 {% macro delta_row_count_sql(upstream, version) %}
     {{ return('(select count(*) from ' ~ dbt_backfill.delta_upstream_read(upstream, version) ~ ')') }}
 {% endmacro %}
 
 
-{#- A copied column keeps its default, which needs this feature. -#}
+{#- Return the table feature that default values of columns need, because a copied column keeps its default value. -#}
 {% macro delta_copy_properties(source) %}
     {{ return({'delta.feature.allowColumnDefaults': 'supported'}) }}
 {% endmacro %}
@@ -124,8 +124,8 @@
 
 
 {#-
-    True if the table is partitioned by one of these timestamp columns: the log stores its values as texts. An older Delta wrote them
-    without a time zone, and Spark reads such a text in the time zone of its session.
+    True if the table is partitioned by one of these timestamp columns. The log stores the values of such a column as texts. Older versions of Delta
+    wrote these texts without a time zone, and Spark reads such a text in the time zone of its session.
 -#}
 {% macro delta_reads_by_zone(observed, columns) %}
     {%- set partitions = observed.get('partitions') -%}
@@ -154,7 +154,7 @@
     {%- endif -%}
     {%- set after = dbt_backfill._read_log_after(upstream, since) -%}
     {%- if after.replaced or after.switched -%}
-        {#- The feed was on at the last barrier, but may be off now. -#}
+        {#- The feed was on at the last barrier, but it may be off now, so the properties are read. -#}
         {%- set properties = dbt_backfill.read_delta_detail(upstream.relation).properties -%}
         {{ return(dbt_backfill.new_gap(
             'the change data feed was switched in version ' ~ after.switched.version if not after.replaced
@@ -180,21 +180,21 @@
 
 {#-
     Return the entries of the log after the version `since` that matter for the feed: {
-      'replaced': the entry that replaced the table, restored an earlier version or overwrote the whole table. After that the table may have
-        other columns under the same names, which the feed does not report, and may have lost the feed's property,
+      'replaced': the entry that replaced the table, restored an earlier version or overwrote the whole table. After this entry the table may have
+        other columns under the same names, which the feed does not report. It may also have lost the feed's property,
       'switched': the entry that switched the feed on or off,
-      'altered': the entry that changed, renamed or dropped columns, or added a field to a column. A new column does not count, because the
-        query does not read it,
-      'vacuumed': true if a VACUUM has deleted files that the feed reads: the change files of a version, and the files that it removed,
-        belong to no later version. A VACUUM deletes them if the version was committed before the time of _vacuum_horizon
-    }. Of several entries the newest is returned; none if there is none.
+      'altered': the entry that changed, renamed or dropped columns, or added a field to a column. An entry that only adds a column does not count,
+        because the query does not read the new column,
+      'vacuumed': true if a VACUUM has deleted files that the feed reads. These are the change files of a version and the files that the version
+        removed; no later version has them. A VACUUM deletes them if the version was committed before the time of _vacuum_horizon
+    }. The newest of several entries is returned; none if there is no such entry.
 -#}
 {% macro _read_log_after(upstream, since) %}
     {%- set replaced, switched, altered, horizons, lost = [], [], [], [], [] -%}
     {%- for entry in upstream.log if entry.version > since -%}
         {%- set operation, text = entry.operation, entry.parameters | string -%}
-        {#- With `overwriteSchema` an overwrite may change the columns, but most writers do not log this option. So each overwrite of the
-            whole table counts; one of a part of the table cannot change the columns. -#}
+        {#- With `overwriteSchema` an overwrite may change the columns, but most writers do not log this option. So each overwrite of the whole table
+            counts. An overwrite of a part of the table cannot change the columns. -#}
         {%- set overwrites, complete = operation == 'WRITE' and 'Overwrite' in text, operation == 'STREAMING UPDATE' -%}
         {%- set written = dbt_backfill._log_parameters(entry) if overwrites or complete else {} -%}
         {%- set partial = ['predicate', 'replaceOnCond', 'replaceUsingCols'] | select('in', written) | list
@@ -209,7 +209,7 @@
                 or operation == 'ADD COLUMNS' and modules.re.search('column\\W+name[\\\\":\\s]+[^"\\\\]*[.]', text) -%}
             {%- do altered.append(entry) -%}
         {%- endif -%}
-        {#- The log has the newest version first, so `horizons` has those of the VACUUMs after this entry. -#}
+        {#- The log has the newest version first, so `horizons` has the horizons of the VACUUMs after this entry. -#}
         {%- if operation == 'VACUUM START' -%}
             {%- do horizons.append(dbt_backfill._vacuum_horizon(entry)) -%}
         {%- elif horizons and modules.re.search('UPDATE|MERGE|DELETE|TRUNCATE|Overwrite', operation ~ text)
@@ -231,9 +231,9 @@
 
 
 {#-
-    Return the horizon of a VACUUM: the VACUUM deleted files that were removed before this time. The result is up to two hours too late, to
-    be safe: the times of the log are local times, and when clocks are set back, usually by an hour, more time passes than their difference
-    shows. If a version wrongly counts as deleted, that only costs a re-anchor.
+    Return the horizon of a VACUUM: the time before which a file must have been removed to be deleted by the VACUUM. The result is up to two hours too
+    late, to be safe. The times of the log are local times: when clocks are set back, usually by an hour, more time passes than the difference of two
+    times shows. If a version wrongly counts as deleted, the only cost is a re-anchor.
 -#}
 {% macro _vacuum_horizon(entry) %}
     {%- set parameters, delta = dbt_backfill._log_parameters(entry), modules.datetime.timedelta -%}
@@ -243,8 +243,8 @@
 
 
 {#-
-    True if a version can still be read. Files that the next version removed are deleted by a VACUUM whose horizon, see _vacuum_horizon, is
-    after the commit of the next version.
+    True if a version can still be read. A VACUUM deletes the files that the next version removed, if the horizon of the VACUUM (see _vacuum_horizon)
+    is after the commit of the next version.
 
     Even if nothing was vacuumed, Delta refuses to read a version that is older than the table's deletedFileRetentionDuration, such as
     `interval 1 week` (7 days by default), unless it is the current version
@@ -271,7 +271,7 @@
         {%- do parts.update({unit ~ 's': parts.get(unit ~ 's', 0) + count | int}) -%}
     {%- endfor -%}
     {%- set retention = modules.datetime.timedelta(**parts) -%}
-    {#- The log's times may be in another time zone than this client's: zones differ by at most 26 hours. -#}
+    {#- The log's times may be in another time zone than this client's times. Time zones differ by at most 26 hours. -#}
     {%- if (age - retention) | abs > 26 * hours -%} {{ return(age <= retention) }} {%- endif -%}
     {%- set now = dbt_backfill.run_table('read the clock', 'select current_timestamp() as now')[0]['now'] -%}
     {#- The two hours are explained at _vacuum_horizon. -#}

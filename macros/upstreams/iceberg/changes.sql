@@ -5,8 +5,8 @@
 
 
 {#-
-    Return the count that the snapshot records, because counting the rows of a table with delete files would read the whole table. The count
-    includes rows under equality deletes.
+    Return the number of rows that the snapshot records, because counting the rows of a table with delete files would read the whole table. The number
+    includes rows that an equality delete has removed.
 -#}
 {% macro iceberg_row_count_sql(upstream, version) %}
     {%- if version | int == 0 -%} {{ return('0') }} {%- endif -%}
@@ -15,7 +15,7 @@
 {% endmacro %}
 
 
-{#- A copy has the format version of the source: format 3 has types that format 2 lacks. -#}
+{#- Return the format version of the source, which a copy needs: format 3 has types that format 2 lacks. -#}
 {% macro iceberg_copy_properties(source) %}
     {{ return({'format-version': dbt_backfill.parse_iceberg_id(source.id).format}) }}
 {% endmacro %}
@@ -27,7 +27,7 @@
 {% endmacro %}
 
 
-{#- The changes of format 3 are read by row lineage, those of format 2 by Iceberg's changelog. -#}
+{#- Return the changes: of a table of format 3 by row lineage, of a table of format 2 by Iceberg's changelog. -#}
 {% macro iceberg_upstream_changes(observed, from_version, to_version, keys, view) %}
     {%- if from_version | int == 0 -%}
         {%- set added = [] -%}
@@ -65,7 +65,7 @@
 {% endmacro %}
 
 
-{#- True if rows may have been removed: snapshots that only append rows, or only move rows to other files, remove none. -#}
+{#- True if rows may have been removed. A snapshot that only appends rows, or only moves rows to other files, removes no row. -#}
 {% macro _iceberg_deletes_between(observed, from_version, to_version) %}
     {%- set operations = dbt_backfill.iceberg_snapshots_between(observed, from_version, to_version)
         | map(attribute='operation') | unique | list -%}
@@ -75,15 +75,17 @@
 
 
 {#-
-    Return the versions whose new rows are listed: the last version and, for a table without keys, whose rows are only added, also each
-    version before a snapshot that may have removed rows. Together these versions show every row that was added since, some rows twice.
+    Return the versions whose new rows are listed. With keys, this is only the last version. Without keys (for a table whose rows are only added), it
+    is the last version and each version before a snapshot that may have removed rows. Together these versions show every row that was added since
+    `from_version`; some rows are shown twice.
 -#}
 {% macro _iceberg_versions_of_rows(observed, from_version, to_version, keys) %}
     {%- if keys is not none -%} {{ return([to_version]) }} {%- endif -%}
     {%- set between, versions = dbt_backfill.iceberg_snapshots_between(observed, from_version, to_version), [to_version] -%}
     {%- if not between and from_version | int != to_version | int -%}
         {%- do dbt_backfill.refuse(
-            'another run went on while this one read the log of ' ~ observed.relation.render(), 'Nothing is lost; run again to continue'
+            'another run committed a barrier while this run was reading the log of ' ~ observed.relation.render(),
+            'Nothing is lost; run again to continue'
         ) -%}
     {%- endif -%}
     {%- for i in range(between | length - 1) if between[i].operation not in ['append', 'replace'] -%}
@@ -94,8 +96,8 @@
 
 
 {#-
-    True if the feed may leave out a key. Row lineage only compares two snapshots. The events after a version without a snapshot are also
-    such a comparison. The changelog of format 2 reads each snapshot.
+    True if the feed may leave out a key. Row lineage only compares two snapshots, so it does not list a row that was inserted and deleted between
+    them. The events after a version without a snapshot come from the same comparison. The changelog of format 2 reads each snapshot.
 -#}
 {% macro iceberg_forgets_keys(observed, committed, source) %}
     {%- set compares = dbt_backfill.parse_iceberg_id(observed.id).format == '3' or committed.version | int == 0 -%}
@@ -105,16 +107,16 @@
 
 
 {#-
-    Return the change events by row lineage: a row that was written since has a later `_last_updated_sequence_number`. A row of the earlier
-    version that is no longer among the older rows was updated or deleted.
+    Return the change events by row lineage. A row that was written after the earlier version has a later `_last_updated_sequence_number`. All other
+    rows of the current version are old rows. If a row of the earlier version is not one of these old rows, it was updated or deleted.
 
-    Rows are matched by their key, not by `_row_id`: a snapshot from before the upgrade to format 3 has null there. And an engine that does
-    not keep the `_row_id` may rewrite a file, which would look as if all its rows were deleted. If the sequence number of a row is null, as
+    Rows are matched by their key, not by `_row_id`, for two reasons. In a snapshot from before the upgrade to format 3 the `_row_id` is null. And if
+    an engine that does not keep the `_row_id` rewrites a file, all rows of the file would look deleted. If the sequence number of a row is null, as
     in such a snapshot, the row counts as written.
 
     Only data files that differ between the versions can have gained or lost a row. Their names and the bounds of their keys are literals in
-    the events. So Spark skips files outside the bounds, and the events read no metadata table: Spark never considers two reads of a
-    metadata table the same, so it would not find the cached events again.
+    the events. So Spark skips files outside the bounds, and the events read no metadata table: Spark never considers two reads of a metadata table
+    the same, so with such a read it would not find the cached events again.
 
     Arguments:
       keys (list[dict]): none for a table whose rows are only added.
@@ -152,9 +154,9 @@
 
 {#-
     Return a select of three texts that select the rows of the events: the last sequence number that was committed (0 without entries,
-    because then every row was written since), and two predicates, one for the keys and one for the files. For more than 10,000 files the
-    text of their names would cost more than it saves. Then the predicate is true, and unchanged files are read too. The same applies if a
-    delete file changed that names no data file, because it may affect any file.
+    because then every row was written since), and two predicates, one for the keys and one for the files. If more than 10,000 files differ, the text
+    of their names would cost more than it saves. In this case the predicate for the files is true, and unchanged files are read as well. The same
+    applies if a delete file that names no data file has changed, because such a delete file may affect any file.
 -#}
 {% macro _iceberg_lineage_sql(relation, from_version, to_version, keys) -%}
     {%- if keys is none %}
@@ -164,7 +166,7 @@
     )
     {%- else -%}
     {%- set bounded, bounds = [], ["'true'"] -%}
-    {#- Strings get no bounds: Spark reads Iceberg's uuid as a string, but Iceberg orders uuids otherwise. -#}
+    {#- Strings get no bounds: Spark reads Iceberg's uuid as a string, but Iceberg orders uuids differently than strings. -#}
     {%- for key in keys
             if key.type in ['int', 'bigint', 'date', 'timestamp', 'timestamp_ntz'] or key.type.startswith('decimal(') -%}
         {%- do bounded.append(key) -%}
@@ -198,13 +200,13 @@
     Return a select of one row: the last sequence number that was committed, the names of the data files that differ between the versions,
     the bounds of the keys over all these files, and whether a delete file changed that may affect any file.
 
-    The innermost selects read the manifest entries of a version: its data files, and its delete files (`delete_file`), each under the path
-    of the data file that it names. An entry of the status 2 is a file that the version has removed.
+    The innermost selects read the manifest entries of a version: its data files, and its delete files (`delete_file`). Each delete file is listed
+    under the path of the data file that it names. An entry of the status 2 is a file that the version has removed.
 
-    The select around them has a row per data file, with the bounds of its keys (null if the file has no bounds or has a null), and
-    `differs`: whether only one version has the file, or both have it with different deletes. The live rows of a file depend only on the
-    delete files that name it, and on delete files that name no file (equality deletes, and position deletes of several files). The latter
-    are in one row without a path.
+    The select around them has one row per data file, with the bounds of its keys (null if the file has no bounds or has a null), and `differs`: true
+    if only one version has the file, or if both versions have it with different deletes. The live rows of a file depend only on the delete files that
+    name the file, and on delete files that name no file (equality deletes, and position deletes of several files). Delete files that name no file are
+    in one row without a path.
 -#}
 {% macro _iceberg_changed_files_sql(relation, from_version, to_version, bounded) -%}
     {%- set bounds, is_data = [], 'data_file.content = 0' -%}

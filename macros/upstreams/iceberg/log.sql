@@ -1,23 +1,23 @@
 {#-
     Return the upstream's current version and its ancestors: {
       'relation',
-      'version', 'committed_at': of the current snapshot of the main branch, as texts; 0 and none if the table has no snapshot,
+      'version', 'committed_at': the id and the time of the current snapshot of the main branch, as texts; 0 and none if the table has no snapshot,
       'id': such as 'iceberg/3/0': the table's format version and the schema id of the current snapshot,
-      'altered': whether there were commits after the snapshot, so the table may have a newer schema,
+      'altered': true if there were commits after the snapshot, so that the table may have a newer schema,
       'log': a list of {'version', 'parent', 'committed_at', 'operation', 'delete_files'}: the current snapshot and its
         ancestors, newest first,
       'snapshots': the ids of all snapshots that have not expired,
       'holds': the tags of this package, by name, each with its snapshot, see iceberg_hold,
-      'is_new': whether nothing of the upstream was read yet
+      'is_new': true if no version of the upstream was read yet
     }
 
-    Snapshot ids are random, and another table of the same name does not have them, so the id need not distinguish tables. The format costs
-    one more statement. It is only read if the committed plan does not show it: a table of format 3, or a table that did not change, still
-    has the same format.
+    Snapshot ids are random, so another table of the same name has other snapshot ids. Therefore the 'id' does not have to distinguish tables. Reading
+    the format costs one more statement. The format is only read if it does not follow from the committed plan: a table of format 3, or a table that
+    did not change, still has the same format.
 
     Arguments:
       since (dict or none): the source of the committed plan.
-      log (list or none): what iceberg_log_sql returned, if the state was read with it.
+      log (list or none): the value of iceberg_log_sql, if it was read together with the state.
 -#}
 {% macro iceberg_read_upstream(upstream, since, log=none) %}
     {%- set relation = upstream.relation -%}
@@ -39,7 +39,7 @@
     {%- set current = snapshots.get(main.get('version')) -%}
     {%- if main and current is none -%}
         {%- do dbt_backfill.refuse(
-            'the snapshot ' ~ main.version ~ ' of ' ~ relation.render() ~ ' expired while its log was read',
+            'the snapshot ' ~ main.version ~ ' of ' ~ relation.render() ~ ' expired while this run was reading the log of that table',
             'Nothing is lost; run again to continue'
         ) -%}
     {%- endif -%}
@@ -72,15 +72,15 @@
 
 
 {#-
-    Return a scalar subquery of the table's past: an array of structs, each with the `version`, a snapshot's id. There are three kinds of
-    structs, and null fields are absent:
+    Return a scalar subquery of the table's history: an array of structs. Each struct has the `version`, which is the id of a snapshot. There are
+    three kinds of structs, and null fields are absent:
       - {'ref'}: the main branch, and the tags of this package,
       - {'schema', 'committed_at'}: a commit, with the schema that it leaves; not every commit makes a snapshot,
       - {'delete_files', 'committed_at', 'operation', 'parent'}: a snapshot.
 
-    `iceberg_read_upstream` joins them: Spark loads the table for each of these metadata tables, and a join in Spark would cost twice as
-    much. The snapshots are read last: if a snapshot is committed meanwhile, the main branch cannot point to a snapshot that is missing in
-    the list.
+    `iceberg_read_upstream` joins the structs, because Spark loads the table for each of these metadata tables, and a join in Spark would cost twice
+    as much. The snapshots are read last. So if a snapshot is committed meanwhile, the main branch cannot point to a snapshot that is missing in the
+    list.
 -#}
 {% macro iceberg_log_sql(upstream) -%}
     {%- set relation = upstream.relation -%}
@@ -106,8 +106,8 @@
 
 
 {#-
-    Format 2 has no row lineage, and its changelog cannot read delete files ("Delete files are currently not supported in changelog
-    scans").
+    Refuse a table whose changes cannot be read. Format 2 has no row lineage, and its changelog cannot read delete files ("Delete files are currently
+    not supported in changelog scans").
 -#}
 {% macro iceberg_check_feed(upstream) %}
     {%- if upstream.get('properties') is none -%} {{ return(none) }} {%- endif -%}
@@ -132,19 +132,22 @@
         ) -%}
     {%- endif -%}
     {#-
-        "Identifier field is required as table contains unorderable columns"; but even with an identifier field the procedure sorts by all
-        columns.
+        Iceberg's procedure fails with "Identifier field is required as table contains unorderable columns". Even with an identifier field it sorts by
+        all columns, so it fails.
     -#}
     {%- for column in (dbt_backfill.get_table_columns(relation) if upstream.is_new else []) if 'map<' in column.type -%}
         {%- do dbt_backfill.refuse(
             name ~ ' is an Iceberg table of format 2 with the map ' ~ column.name
-                ~ ', and its changes cannot be read, because maps have no order', upgrade
+                ~ '; its changes cannot be read, because maps have no order', upgrade
         ) -%}
     {%- endfor -%}
 {% endmacro %}
 
 
-{#- takes_added_columns is false, because another schema is a gap. may_read_by_zone is false, because a partition stores a timestamp as a number. -#}
+{#-
+    Return the traits of Iceberg, see upstream_traits. takes_added_columns is false, because a changed schema is a gap. may_read_by_zone is false,
+    because a partition stores a timestamp as a number.
+-#}
 {% macro iceberg_upstream_traits() %}
     {{ return({
         'stages_ranges': false, 'enforces_keys': false, 'holds_versions': true, 'log_in_state': true, 'may_be_cached': true,
@@ -163,10 +166,10 @@
 {#-
     Return why the changes since the committed version cannot be reported, see new_gap; none if they can.
 
-    Row lineage does not show a rollback, and has nothing from before an upgrade to format 3. So the committed snapshot has to be an
-    ancestor of the current one, and have the same format. No feed reports how a change of the schema affects older rows: for example, a
-    column that was dropped and added again is null in all of them. So both snapshots must have the same schema; with format 2 the table
-    must have this schema as well, see _iceberg_shows_other_columns.
+    Row lineage does not show a rollback, and has no data from before an upgrade to format 3. So the committed snapshot has to be an ancestor of the
+    current snapshot, and both have to have the same format. No feed reports how a change of the schema affects older rows: for example, a column that
+    was dropped and added again is null in all older rows. So both snapshots must have the same schema. With format 2 the table must also have this
+    schema, see _iceberg_shows_other_columns.
 -#}
 {% macro iceberg_upstream_gap(upstream, committed) %}
     {%- set since = committed.version | int -%}
@@ -201,12 +204,12 @@
 
 
 {#-
-    True if the changelog, by which format 2 is followed, has other columns than the current snapshot. The changelog has the columns of the
-    table, and altering the table makes no snapshot. A column that was dropped and added again is null in the changelog, even if it is the
-    key. A row that has changed only in such a column is not in the changelog.
+    True if the changelog of a table of format 2 has other columns than the current snapshot. The changelog has the columns of the table, and altering
+    the table makes no snapshot. A column that was dropped and added again is null in the changelog, even if it is the key. A row that has changed
+    only in such a column is not in the changelog.
 
-    Only the plan of a query shows the schema of the table. It is read once if there were commits after the snapshot. Such a commit may also
-    be a tag of this package, or a property.
+    Only the plan of a query shows the schema of the table. The schema is read once if there were commits after the snapshot. Such a commit may be an
+    ALTER, a tag of this package, or a property.
 -#}
 {% macro _iceberg_shows_other_columns(upstream) %}
     {%- set id = dbt_backfill.parse_iceberg_id(upstream.id) -%}
@@ -236,7 +239,7 @@
 {% endmacro %}
 
 
-{#- Return the snapshots after the source's version, each of which is an ancestor of the current one or the current one itself. -#}
+{#- Return the snapshots after the source's version, each of which is the current snapshot or one of its ancestors. -#}
 {% macro iceberg_upstream_lag(upstream, source) %}
     {%- set since = source.version | int -%}
     {%- if source.kind != 'iceberg' or since != 0 and since not in upstream.log | map(attribute='version') -%} {{ return(none) }} {%- endif -%}
@@ -255,7 +258,7 @@
 {% endmacro %}
 
 
-{#- Hold a version by a tag, which keeps Iceberg from expiring it. A table without a snapshot has nothing to hold. -#}
+{#- Hold a version with a tag: Iceberg does not expire a snapshot that has a tag. A table without a snapshot has no version to hold. -#}
 {% macro iceberg_hold(source, name) %}
     {%- if source.version == '0' -%} {{ return(false) }} {%- endif -%}
     {%- set sql = 'alter table ' ~ source.relation ~ ' create or replace tag ' ~ name ~ ' as of version ' ~ source.version -%}
@@ -277,9 +280,9 @@
 
 
 {#-
-    Refuse a key that Iceberg orders otherwise than Spark: a uuid, which Spark shows as a string. With such a key Iceberg would skip files
-    that contain keys of a range. Spark's plans do not distinguish a uuid from a string, except in a comparison with a text that is not a
-    uuid: for a string Iceberg applies this filter, for a uuid it leaves the filter to Spark. A column cannot become a uuid without a gap.
+    Refuse a key that Iceberg orders differently than Spark: a uuid, which Spark shows as a string. With such a key Iceberg would skip files that
+    contain keys of a range. Spark's plans distinguish a uuid from a string only in a comparison with a text that is not a uuid: for a string, Iceberg
+    applies this filter; for a uuid, Iceberg leaves the filter to Spark. A column cannot become a uuid without a gap.
 -#}
 {% macro iceberg_check_key_order(upstream, columns) %}
     {%- set relation, comparisons = upstream.relation, [] -%}
@@ -295,8 +298,8 @@
         {%- if taken and "'no uuid " ~ loop.index ~ "'" not in taken.group(1) -%}
             {%- do dbt_backfill.refuse(
                 'the key ' ~ column ~ ' of ' ~ relation.render()
-                    ~ ' is a uuid, which Iceberg orders otherwise than Spark orders its text',
-                'Follow a table that has it as a string, or name columns of another type in unique_key'
+                    ~ ' is a uuid, but Iceberg and Spark order uuids differently',
+                'Read a table that has this key as a string, or name columns of another type in unique_key'
             ) -%}
         {%- endif -%}
     {%- endfor -%}

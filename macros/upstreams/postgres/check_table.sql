@@ -1,40 +1,41 @@
 {#-
-    Refuse a table of PostgreSQL that cannot be read, or followed, exactly.
+    Refuse a table of PostgreSQL whose rows or changes cannot be read exactly.
 
     Arguments:
       facts (dict): as get_followed_facts returned them.
-      columns (list): the names of the columns that the query reads; the other columns may have any type. key (list): the names of the
-      upstream's columns of unique_key. mv (string): the model's name, if another model or an operation is running.
+      columns (list): the names of the columns that the query reads; the other columns may have any type.
+      key (list): the names of the upstream's columns of unique_key.
+      mv (string): the model's name, if another model or an operation is running.
 -#}
 {% macro check_postgres_table(facts, columns, key, mv=none) %}
     {%- do dbt_backfill.refuse_first([
-        {'when': facts.version < 130000, 'fact': 'its upstream is in a PostgreSQL of version ' ~ facts.version // 10000,
+        {'when': facts.version < 130000, 'fact': 'its upstream is in PostgreSQL ' ~ facts.version // 10000 ~ ', which is too old',
          'change': 'Use version 13 or later, which reports the transactions that a reader sees'},
-        {'when': facts.in_recovery, 'fact': 'its upstream is in a standby of PostgreSQL, which may show less than has landed',
+        {'when': facts.in_recovery, 'fact': 'its upstream is in a standby of PostgreSQL, which may lack changes that have already landed',
          'change': 'Let the JDBC catalog connect to the primary'},
         {'when': facts.wal_level != 'logical',
          'fact': 'the wal_level of its upstream is ' ~ facts.wal_level ~ ', so its WAL contains no changes of rows',
-         'change': 'Set wal_level = logical in PostgreSQL, and start it again'},
+         'change': 'Set wal_level = logical in PostgreSQL and restart it'},
     ], mv) -%}
     {%- do dbt_backfill.check_postgres_session(facts, mv) -%}
     {%- set where = 'the database ' ~ facts.database ~ ' of PostgreSQL' -%}
     {%- set kinds = {'v': 'a view', 'm': 'a materialized view', 'f': 'a foreign table', 'p': 'a partitioned table'} -%}
     {%- do dbt_backfill.refuse_first([
         {'when': facts.found != 1,
-         'fact': where ~ ' has ' ~ (facts.found ~ ' tables' if facts.found else 'no table') ~ " of its upstream's name",
+         'fact': where ~ ' has ' ~ (facts.found ~ ' tables' if facts.found else 'no table') ~ ' with the name of its upstream',
          'change': "Write table in change_feed as PostgreSQL has it, without quotes, such as 'public.Orders'"},
         {'when': facts.get('kind') != 'r',
-         'fact': 'its upstream is ' ~ kinds.get(facts.get('kind')) ~ ' of PostgreSQL, whose changes the WAL does not report',
-         'change': 'Read its partitions, each by a model, and unite them in a view; or put the rows into a table that is not partitioned'
+         'fact': 'its upstream is ' ~ kinds.get(facts.get('kind')) ~ ' of PostgreSQL, for which the WAL reports no changes',
+         'change': 'Read each partition by a model, and unite the models in a view; or put the rows into a table that is not partitioned'
             if facts.get('kind') == 'p' else 'Read the underlying table'},
         {'when': facts.get('has_children'), 'fact': 'other tables inherit from its upstream, and the WAL reports their changes under their own names',
-         'change': 'Read the tables that inherit from it, each by a model'},
-        {'when': facts.get('persistence') != 'p', 'fact': 'its upstream is an unlogged or temporary table, whose changes the WAL does not report',
+         'change': 'Read each of the inheriting tables by a model of its own'},
+        {'when': facts.get('persistence') != 'p', 'fact': 'its upstream is an unlogged or temporary table, for which the WAL reports no changes',
          'change': 'Execute alter table … set logged in PostgreSQL'},
         {'when': not facts.get('may_select'), 'fact': 'the user ' ~ facts.user ~ ' of PostgreSQL may not read its upstream',
          'change': 'Execute grant select on … to … in PostgreSQL'},
         {'when': facts.get('row_security'),
-         'fact': 'row-level security hides rows of its upstream from the user ' ~ facts.user ~ ', and the WAL contains all of them',
+         'fact': 'row-level security hides rows of its upstream from the user ' ~ facts.user ~ ', but the WAL contains these rows',
          'change': 'Give the JDBC catalog a user with BYPASSRLS'},
     ], mv) -%}
     {%- do dbt_backfill._check_postgres_key(facts, key, mv) -%}
@@ -46,37 +47,37 @@
 {% endmacro %}
 
 
-{#- Refuse a column whose name differs from another one only in case: Spark does not distinguish the two. -#}
+{#- Refuse a column whose name differs from another column's name only in case: Spark does not distinguish the two names. -#}
 {% macro check_distinct_name(facts, column, mv) %}
     {%- set twins = facts.columns | map(attribute='name') | map('lower') | select('equalto', column.name | lower) | list -%}
     {%- if twins | length > 1 -%}
         {%- do dbt_backfill.refuse(
-            'its upstream has ' ~ twins | length ~ " columns '" ~ column.name ~ "' that only differ in case",
-            'Rename one of them in PostgreSQL; Spark treats them as one column', mv=mv
+            'its upstream has ' ~ twins | length ~ " columns '" ~ column.name ~ "' that differ only in case",
+            'Rename one of these columns in PostgreSQL; Spark treats them as one column', mv=mv
         ) -%}
     {%- endif -%}
 {% endmacro %}
 
 
-{#- Refuse with the first of `checks` that applies. Each is {'when': whether it applies, 'fact', 'change'}, see refuse. -#}
+{#- Refuse with the first of `checks` that applies. Each check is {'when': true if it applies, 'fact', 'change'}, see refuse. -#}
 {% macro refuse_first(checks, mv) %}
     {%- for check in checks if check.when -%} {%- do dbt_backfill.refuse(check.fact, check.change, mv=mv) -%} {%- endfor -%}
 {% endmacro %}
 
 
 {#-
-    Refuse settings under which a connection would miss rows that exist. In the strings that Spark writes for the bounds of a range, and
-    landing for the names of tables, a backslash is an ordinary character. And if a command rewrites a table, a transaction with an older
-    snapshot sees no row of that table.
+    Refuse settings under which a connection would miss rows that exist. Spark writes strings for the bounds of a range, and landing writes strings
+    for the names of tables: in these strings, a backslash must be an ordinary character. And if a command rewrites a table, a transaction with an
+    older snapshot sees no row of that table.
 -#}
 {% macro check_postgres_session(facts, mv) %}
     {%- set role = 'Execute alter role ' ~ facts.user ~ ' set ' -%}
     {%- do dbt_backfill.refuse_first([
         {'when': facts.conforming_strings != 'on',
-         'fact': 'standard_conforming_strings of its PostgreSQL is ' ~ facts.conforming_strings ~ ', so a backslash in a string is an escape',
+         'fact': 'its PostgreSQL has standard_conforming_strings = ' ~ facts.conforming_strings ~ ', so a backslash in a string is an escape',
          'change': role ~ 'standard_conforming_strings = on in PostgreSQL'},
         {'when': facts.isolation != 'read committed',
-         'fact': 'default_transaction_isolation of its PostgreSQL is ' ~ facts.isolation ~ ', so a table that was rewritten may seem empty',
+         'fact': 'its PostgreSQL has default_transaction_isolation = ' ~ facts.isolation ~ ', so a table that was rewritten may seem empty',
          'change': role ~ "default_transaction_isolation = 'read committed' in PostgreSQL"},
     ], mv) -%}
 {% endmacro %}
@@ -102,7 +103,7 @@
          'fact': 'the slot ' ~ landing.slot ~ ' belongs to the database ' ~ slot.get('database'),
          'change': other_slot},
         {'when': slot and slot.get('plugin') != 'wal2json',
-         'fact': 'the slot ' ~ landing.slot ~ ' has the output plugin ' ~ slot.get('plugin') ~ ', and changes are landed from wal2json',
+         'fact': 'the slot ' ~ landing.slot ~ ' has the output plugin ' ~ slot.get('plugin') ~ ', but land_changes needs wal2json',
          'change': other_slot},
     ], table.name) -%}
     {%- do dbt_backfill.check_postgres_session(facts, table.name) -%}
@@ -122,25 +123,25 @@
          'fact': 'the constraint on the key ' ~ described ~ ' of its upstream is deferrable, so within a transaction a key may appear twice',
          'change': 'Create the constraint as not deferrable'},
         {'when': is_debezium and primary and not kept | selectattr('primary') | list,
-         'fact': 'its unique_key ' ~ described ~ ' is not the primary key of its upstream, and Debezium does not report an update '
+         'fact': 'its unique_key ' ~ described ~ ' is not the primary key of its upstream, so Debezium does not report an update '
             ~ 'of this key',
          'change': 'Name the primary key in unique_key, or let land_changes land the changes'},
         {'when': is_debezium and not primary and facts.unique_indexes > 1,
-         'fact': 'its upstream has no primary key and ' ~ facts.unique_indexes
-            ~ ' unique indexes, and Debezium reports an update of the key only for one of them',
+         'fact': 'its upstream has no primary key but ' ~ facts.unique_indexes
+            ~ ' unique indexes, and Debezium reports an update of the key for only one of these indexes',
          'change': 'Make ' ~ described ~ ' its primary key in PostgreSQL, or let land_changes land the changes'},
         {'when': wanted | reject('in', told) | list,
          'fact': 'the REPLICA IDENTITY of its upstream is '
             ~ {'d': 'default', 'n': 'nothing', 'i': 'using index', 'f': 'full'}[facts.identity]
-            ~ ', so an event does not contain the key ' ~ described ~ ' of a row that is gone',
+            ~ ', so the event of a deleted row does not contain the key ' ~ described,
          'change': 'Execute alter table … replica identity using index … with the index of that key, or full, in PostgreSQL'},
     ], mv) -%}
 {% endmacro %}
 
 
 {#-
-    Return the keys, as lists of columns, that the table's events always contain, so that each event shows which row it changed. These are
-    the keys that _check_postgres_key accepts. Return [] if the WAL does not contain all changes of the table.
+    Return the keys, as lists of columns, that the table's events always contain. By such a key each event shows which row it changed, so
+    _check_postgres_key accepts these keys. Return [] if the WAL does not contain all changes of the table.
 -#}
 {% macro get_postgres_told_keys(facts) %}
     {%- set told, keys = facts.identity_columns or [], [] -%}
@@ -159,8 +160,8 @@
 
 
 {#-
-    True if Spark's JDBC reader and the WAL show the values of the column's type alike. A value that Spark reads as a string is compared as
-    text. This includes enums and citext, which are not builtin types.
+    True if Spark's JDBC reader and the WAL show the values of the column's type in the same way. A value that Spark reads as a string is compared as
+    text. Enums and citext, which are not builtin types, are read as strings.
 -#}
 {% macro _is_told_alike(column) %}
     {{ return(column.type in [
@@ -171,8 +172,8 @@
 
 
 {#-
-    True if values of the column's type can be read, apart from conditions on the table or the feed. Spark would round the decimals that
-    this excludes.
+    True if values of the column's type can be read. Conditions on the table or the feed are not checked here. Some decimals are excluded, because
+    Spark would round them.
 -#}
 {% macro is_postgres_read_type(column) %}
     {{ return(dbt_backfill._is_told_alike(column) and (
@@ -182,8 +183,8 @@
 
 
 {#-
-    Refuse a column that the query cannot read exactly. A key's columns must also have the same order in both: PostgreSQL compares them with
-    the bounds of a range, and Spark with positions.
+    Refuse a column that the query cannot read exactly. A key's column must also have the same order in PostgreSQL and Spark: PostgreSQL compares its
+    values with the bounds of a range, and Spark compares them with positions.
 -#}
 {% macro _check_postgres_column(facts, column, is_key, mv) %}
     {%- set described = 'its upstream has the column ' ~ column.name ~ ' of type ' ~ column.shown -%}
@@ -191,29 +192,30 @@
     {%- set set_utc = 'Start Spark with -Duser.timezone=UTC in spark.driver.extraJavaOptions and spark.executor.extraJavaOptions' -%}
     {%- set is_utc = dbt_backfill.is_postgres_utc(facts) -%}
     {%- do dbt_backfill.refuse_first([
-        {'when': not dbt_backfill._is_told_alike(column), 'fact': described ~ ', which Spark and the WAL do not show alike',
+        {'when': not dbt_backfill._is_told_alike(column), 'fact': described ~ ', but Spark and the WAL show its values differently',
          'change': 'Leave the column out of the query, or add a column of another type with the same value, such as text'},
-        {'when': not dbt_backfill.is_postgres_read_type(column), 'fact': described ~ ', which Spark would round',
+        {'when': not dbt_backfill.is_postgres_read_type(column), 'fact': described ~ ', but Spark would round its values',
          'change': 'Give the column a precision of at most 38 digits, such as numeric(38, 10), or leave the column out of the query'},
         {'when': facts.plugin == 'wal2json' and dbt_backfill.has_doubtful_nulls(column),
-         'fact': described ~ ', of which wal2json writes a NaN or an infinity as null',
+         'fact': described ~ ', but wal2json writes its NaN or infinity as null',
          'change': 'Declare the column not null, or add check (' ~ (column.name if column.type == 'numeric' else 'abs(' ~ column.name ~ ')')
             ~ " < 'Infinity') to the table, or leave it out of the query; if it has no such value, set 'finite': true in change_feed"},
         {'when': column.generated == 'v' or column.generated and facts.plugin not in ['wal2json', 'test_decoding'],
-         'fact': 'the column ' ~ column.name ~ ' of its upstream is generated, and the change feed may not contain the value of this column',
+         'fact': 'the column ' ~ column.name ~ ' of its upstream is generated, so the change feed may not contain its values',
          'change': 'Compute the value in the query, from the columns from which PostgreSQL generates it'},
-        {'when': column.type == 'timestamp' and not is_utc, 'fact': described ~ ', and Spark reads it in the time zone of its JVM, ' ~ facts.zone,
+        {'when': column.type == 'timestamp' and not is_utc,
+         'fact': described ~ ', but Spark reads it in the time zone of its JVM, which is ' ~ facts.zone,
          'change': set_utc},
         {'when': is_key and not (column.builtin and column.type in [
             'bool', 'int2', 'int4', 'int8', 'numeric', 'date', 'timestamp', 'timestamptz', 'bytea', 'text', 'varchar', 'uuid',
          ]),
-         'fact': described_key ~ ', which PostgreSQL orders otherwise than Spark',
+         'fact': described_key ~ ', but PostgreSQL and Spark order this type differently',
          'change': 'Name columns of another type in unique_key'},
         {'when': is_key and column.type == 'timestamptz' and not is_utc,
-         'fact': described_key ~ ', and Spark compares it in the time zone of its JVM, ' ~ facts.zone,
+         'fact': described_key ~ ', but Spark compares it in the time zone of its JVM, which is ' ~ facts.zone,
          'change': set_utc},
         {'when': is_key and column.type in ['text', 'varchar'] and not (column.collation.bytewise and facts.encoding in ['UTF8', 'SQL_ASCII']),
-         'fact': described_key ~ ' with the collation ' ~ (column.collation or {}).get('name') ~ ', by which PostgreSQL orders it otherwise than Spark',
+         'fact': described_key ~ ' with the collation ' ~ (column.collation or {}).get('name') ~ ', so PostgreSQL and Spark order it differently',
          'change': 'Execute alter table … alter column ' ~ column.name ~ ' type ' ~ column.shown
             ~ ' collate "C" in PostgreSQL, or name other columns in unique_key'},
     ], mv) -%}
@@ -226,8 +228,8 @@
 
 
 {#-
-    Refuse a session that sends the bounds of a range in its own time zone, because PostgreSQL reads them in the time zone of the JVM. The
-    settings of the session are read only if a key column makes that possible.
+    Refuse a session that sends the bounds of a range in another time zone than the JVM's, because PostgreSQL reads the bounds in the JVM's time zone.
+    The settings of the session are read only if a key column has a type with which this can happen.
 
     Arguments:
       keys (list): the key of the plan.
@@ -238,8 +240,8 @@
     {%- set name = 'spark.sql.datetime.java8API.enabled' -%}
     {%- if dbt_backfill.read_settings().get(name, 'false') | lower == 'true' -%}
         {%- do dbt_backfill.refuse(
-            'the key ' ~ zoned[0] ~ ' of its upstream is a timestamp, and Spark writes its bounds in the time zone of the session, ' ~ observed.zone
-                ~ ', because the session has ' ~ name ~ ' on',
+            'the key ' ~ zoned[0] ~ ' of its upstream is a timestamp, but Spark writes bounds of a range in the time zone of the session, '
+                ~ observed.zone ~ ', because the session has ' ~ name ~ ' on',
             'Set spark.sql.session.timeZone to UTC, or ' ~ name ~ ' to false, for dbt (server_side_parameters, or the Spark server)', mv=mv
         ) -%}
     {%- endif -%}

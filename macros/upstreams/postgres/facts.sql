@@ -1,37 +1,36 @@
 {#-
-    Return a query in PostgreSQL's SQL, see get_postgres_query_sql. Its value_1 is the text of one JSON object, with all facts about a table
-    and the slot by which it is followed. Any user may run the query, and it reads no row of the table. {
-      'system_identifier': of the cluster, as text; it changes if the data are restored from a dump, but not at a failover,
-      'timeline': of the WAL; it changes at a failover,
-      'in_recovery': whether it is a standby, 'version': as server_version_num, 'wal_level', 'encoding',
+    Return a query in PostgreSQL's SQL, see get_postgres_query_sql. Its value_1 is the text of one JSON object, with all facts about a table and about
+    the slot with the table's changes. Any user may run the query, and it reads no row of the table. {
+      'system_identifier': the id of the cluster, as text; it changes if the data are restored from a dump, but not at a failover,
+      'timeline': the timeline of the WAL; it changes at a failover,
+      'in_recovery': true if the server is a standby, 'version': as server_version_num, 'wal_level', 'encoding',
       'zone': the time zone of the connection, which is the time zone of the JVM that reads,
       'conforming_strings', 'isolation': standard_conforming_strings and default_transaction_isolation of the connection,
-      'database', 'user': names, 'replication': whether the user may read a slot, judging by its roles, 'position': of the WAL,
-      'output_plugins': the plugins that may be loaded, as text; null if the version has no such setting, and so allows all installed
-        plugins,
-      'found': how many tables have this name; more than one is only possible if names contain dots. If it is 0, all values below are null,
+      'database', 'user': names, 'replication': true if the user may read a slot, according to the user's roles, 'position': the position of the WAL,
+      'output_plugins': the plugins that may be loaded, as text; null if the server's version has no such setting and allows all installed plugins,
+      'found': how many tables have this name; more than one is only possible if names contain dots. If no table has it, all values below are null,
         and columns is [],
       'oid': text, 'file': relfilenode, which changes if the table is rewritten,
       'kind': as relkind, 'is_partition', 'has_children', 'persistence': as relpersistence,
-      'may_select', 'row_security': whether policies hide rows from the user,
+      'may_select', 'row_security': true if policies hide rows from the user,
       'keys': the primary key and the unique indexes over columns that are not null, as {'columns', 'primary', 'deferrable'},
-      'unique_indexes': how many there are, of any kind,
-      'identity': as relreplident, 'identity_columns': the columns of the previous row that an event contains, null for none,
+      'unique_indexes': the number of unique indexes of any kind,
+      'identity': as relreplident, 'identity_columns': the columns of the previous row that an event contains; null if there are none,
       'columns': in order, see _get_postgres_columns_query,
       'slot': null if there is no slot of that name, or {'plugin', 'type', 'database', 'active', 'temporary', 'wal_status', 'safe_wal_size',
         'restart': restart_lsn, 'confirmed': confirmed_flush_lsn, 'held': bytes of WAL that it keeps}
     }
-    Positions are numbers of bytes.
+    A position is a number of bytes.
 
     Arguments:
-      table (string): its schema and name as PostgreSQL stores them: not quoted, in their own case. slot (string): the name of a replication
-      slot, or none.
+      table (string): the table's schema and name as PostgreSQL stores them, without quotes.
+      slot (string): the name of a replication slot, or none.
 -#}
 {% macro get_postgres_facts_query(table, slot=none) -%}
     {%- set position = '(case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_insert_lsn() end)' -%}
     select (jsonb_build_object(
         'system_identifier', (select system_identifier::text from pg_control_system()),
-        {#- The control file would only give the timeline of the last checkpoint. #}
+        {#- The control file has only the timeline of the last checkpoint. #}
         'timeline', case when pg_is_in_recovery() then (select timeline_id from pg_control_checkpoint())
             else ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int end,
         'in_recovery', pg_is_in_recovery(),
@@ -43,7 +42,7 @@
         'isolation', current_setting('default_transaction_isolation'),
         'database', current_database(),
         'user', current_user,
-        {#- Amazon gives no user the attribute rolreplication: there the members of roles with these names have the right. #}
+        {#- On Amazon no user has the attribute rolreplication. There the members of roles with these names may read a slot. #}
         'replication', (
             select coalesce(bool_or(case when rolname = current_user then rolreplication or rolsuper else pg_has_role(oid, 'member') end), false)
             from pg_roles
@@ -94,7 +93,10 @@
 {%- endmacro %}
 
 
-{#- Return a query of the keys of the table `c`. An index over an expression, or with a predicate, does not make columns unique over all rows. -#}
+{#-
+    Return a query of the keys of the table `c`. An index over an expression, or an index with a predicate, does not make columns unique over all
+    rows.
+-#}
 {% macro _get_postgres_keys_query() -%}
     select coalesce(jsonb_agg(jsonb_build_object(
         'columns', ({{ dbt_backfill._get_postgres_index_columns() }}),
@@ -120,7 +122,7 @@
 
 
 {#-
-    Return a query of the identity columns of the table `c`. A deferrable primary key does not count: for such a key wal2json omits updates
+    Return a query of the identity columns of the table `c`. A deferrable primary key has no identity columns: for such a key wal2json omits updates
     and deletes.
 -#}
 {% macro _get_postgres_identity_query() -%}
@@ -141,19 +143,18 @@
 
 
 {#-
-    An array of {
+    Return a query of an array with one entry per column: {
       'name', 'shown': its type as PostgreSQL shows it, with its length,
       'type', 'typtype', 'is_array': of that type; if it is a domain, of its base type,
-      'is_domain', 'builtin': whether PostgreSQL itself defines that type,
+      'is_domain', 'builtin': true if PostgreSQL itself defines that type,
       'precision', 'scale': of numeric; null for none,
       'not_null', 'identity', 'generated': as attidentity and attgenerated,
-      'collation': null, or {'name', 'bytewise': whether it orders texts by their bytes; if it is the default, the database's collation
-        decides},
-      'toastable': whether an event may leave out its value,
+      'collation': null, or {'name', 'bytewise': true if it orders texts by their bytes; for the default collation, the database's collation decides},
+      'toastable': true if an event may leave out the column's value,
       'number', 'type_id', 'typmod': as attnum, atttypid and atttypmod,
       'written': the last transaction that changed the column's entry in the catalog; VACUUM and ANALYZE do not change the entry,
-      'labels': of an enum, in the order of their creation; null for other types,
-      'finite': whether a check constraint says that the value (of a float: its abs()) is less than infinity, which also excludes NaN
+      'labels': the labels of an enum, in the order of their creation; null for other types,
+      'finite': true if a check constraint says that the value (for a float: its abs()) is less than infinity, which also excludes NaN
     }
 -#}
 {% macro _get_postgres_columns_query(table) -%}
@@ -178,8 +179,8 @@
         'precision', case when b.typname = 'numeric' and b.typmod >= 4 then ((b.typmod - 4) >> 16) & 65535 end,
         'scale', case when b.typname = 'numeric' and b.typmod >= 4 then (((b.typmod - 4) & 2047) # 1024) - 1024 end,
         'not_null', b.attnotnull, 'identity', b.attidentity, 'generated', b.attgenerated,
-        {#- PostgreSQL 17's builtin provider `b` orders by code points, which is the order of the UTF-8 bytes. Not every version has the
-            columns of the database's collation, so they are read by their names. #}
+        {#- PostgreSQL 17's builtin provider `b` orders by code points, which is the order of the UTF-8 bytes. The columns that describe the
+            database's collation do not exist in every version, so they are looked up by name. #}
         'collation', (
             select jsonb_build_object('name', o.collname, 'bytewise', case o.collprovider
                 when 'b' then true

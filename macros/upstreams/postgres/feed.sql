@@ -4,11 +4,11 @@
       'format': `landed`, `debezium` or `declared`, see get_feed_rows_sql,
       'table': the name of the table in PostgreSQL, with its schema,
       'slot': the replication slot from which this package lands the changes; none if something else lands them,
-      'wait_seconds': how long a barrier waits for events to land,
-      'finite': whether the user states that the table has neither NaN nor infinity,
+      'wait_seconds': how long a barrier waits for events that have not landed yet,
+      'finite': true if the user states that the table has neither NaN nor infinity,
       'query': the model's query, with the upstream substituted; absent if the feed comes from a stored plan,
-      'conversions': of `debezium`, see check_feed_table,
-      and of `declared` 'operation', 'sequence', 'deletes', 'before_images', 'position' and 'xid', see read_change_feed
+      'conversions': only for `debezium`, see check_feed_table,
+      'operation', 'sequence', 'deletes', 'before_images', 'position', 'xid': only for `declared`, see read_change_feed
     }
 -#}
 {% macro postgres_needed_feed(upstream, options, sql) %}
@@ -21,7 +21,7 @@
     {%- endif -%}
     {%- if options.format == 'declared' and not options.position -%}
         {%- do dbt_backfill.refuse(
-            'its change_feed sets no position, so it is not known up to where the changes of PostgreSQL have landed',
+            "its change_feed does not set 'position', so a run cannot find out which changes of PostgreSQL have landed",
             "Set 'position' to the column that has the position of the commit, as a number"
         ) -%}
     {%- endif -%}
@@ -55,8 +55,8 @@
 
 
 {#-
-    Return the record of the feed in a plan, as JSON: its options, by which a later run notices a change of the options and reads the
-    version again; and as `seen` the state of the table and its change table at that time, see get_seen_table.
+    Return the record of the feed in a plan, as JSON. It has the options of the feed: by these a later run notices if the options were changed, and
+    reads the version again. As `seen` it has the state of the table and of its change table when the plan was made, see get_seen_table.
 -#}
 {% macro describe_postgres_feed(feed, seen) %}
     {%- set noted = {'relation': feed.relation.render()} -%}
@@ -74,8 +74,8 @@
 
 
 {#-
-    Refuse a feed that does not exist, or in which nothing has landed. `landed`: the position up to which events have landed; none if it is
-    not known.
+    Refuse a feed that does not exist, or in which no event has landed. `landed`: the position up to which events have landed; none if it is not
+    known.
 -#}
 {% macro check_postgres_change_table(upstream, landed=0) %}
     {%- set feed = upstream.feed -%}
@@ -85,16 +85,16 @@
         {%- do dbt_backfill.refuse('its change_feed ' ~ name ~ ' does not exist', change) -%}
     {%- elif landed is none -%}
         {%- do dbt_backfill.refuse(
-            'its change_feed ' ~ name ~ ' has neither an event nor a watermark, so it is not known up to where it has landed', change
+            'its change_feed ' ~ name ~ ' has neither an event nor a watermark, so a run cannot find out which changes have landed', change
         ) -%}
     {%- endif -%}
 {% endmacro %}
 
 
 {#-
-    Refuse a change table without a column that its format needs, or that the upstream has. Return the feed; for Debezium's events with
+    Refuse a change table that lacks a column of its format, or a column of the upstream. Return the feed. For Debezium's events, the feed also has
       'conversions': a dict from a column's name in lower case to the type that its values are converted to, or `days` for a date that is
-        written as the number of days since 1970. A column that has the upstream's type is absent
+        written as the number of days since 1970. A column with the upstream's type is absent
 
     Arguments:
       upstream_columns (list): the columns that are read, {'name', 'type'}, with Spark's types.
@@ -124,7 +124,9 @@
 {% endmacro %}
 
 
-{#- Refuse a table without a column of `needs`, which are pairs of a name and its allowed types: `struct<` allows any struct, [] any type. -#}
+{#-
+    Refuse a table that lacks a column of `needs`. `needs` has pairs of a name and its allowed types: `struct<` allows any struct, [] allows any type.
+-#}
 {% macro _check_feed_needs(feed, types, needs) %}
     {%- for name, wanted in needs -%}
         {%- set type = types.get(name | lower) -%}
@@ -162,13 +164,13 @@
 {% endmacro %}
 
 
-{#- Return the type that a column of a Spark type has in a change table, where texts have no length. -#}
+{#- Return the type that a column of this Spark type has in a change table. Texts have no length there. -#}
 {% macro get_plain_type(type) %}
     {{ return('string' if (type | lower).startswith(('char(', 'varchar(')) else type | lower) }}
 {% endmacro %}
 
 
-{#- Return the type that values of the feed's type are converted to; none if they are not converted. Refuse a type that can be read in two ways. -#}
+{#- Return the type to which values of the feed's type are converted; none if they are not converted. Refuse a type that can be read in two ways. -#}
 {% macro _get_feed_conversion(feed, column, type, converts) %}
     {%- set wanted = dbt_backfill.get_plain_type(column.type) -%}
     {%- set integers = ['tinyint', 'smallint', 'int', 'bigint'] -%}

@@ -1,23 +1,21 @@
 {#-
-    Return the events of a feed in one shape, whatever its format: a select of flat rows over the whole change table, with `columns`
-    and
-      __bf_op         `i` insert, `u` update, `d` delete of a row; `t` the table was truncated; `g` a gap: events before it may be
-                      missing; `w` a watermark, which only shows how far the feed has come
+    Return the events of a feed in the same form for every format: a select of flat rows over the whole change table, with `columns` and
+      __bf_op         `i` insert, `u` update, `d` delete of a row; `t` the table was truncated; `g` a gap: events before the gap may be missing; `w` a
+                      watermark: it only shows how far the feed has come
       __bf_position   bigint: a barrier reads the events after the committed version, up to its own version
       __bf_sequence   orders the events of a key within a position
-      __bf_xid        the transaction, with its epoch or in 32 bits, see unseen_predicate; null where the feed does not contain it: in
-                      marks, and in rows of `declared`
-      __bf_unchanged  array<string>: the columns whose value the event does not contain, because it was not changed; null if none
-      __bf_note       the note of a mark, see get_landing_note; null if the feed records none, or without `notes`
+      __bf_xid        the transaction, with its epoch or in 32 bits, see unseen_predicate; null if the row does not contain it: in marks, and in rows
+                      of the format `declared`
+      __bf_unchanged  array<string>: the columns whose value the event does not contain, because the value was not changed; null if there are none
+      __bf_note       the note of a mark, see get_landing_note; null if the feed records no note, or if `notes` is false
     A delete contains the columns of the key; its other columns may have any value.
 
-    If the format has a column for `__bf_position` or `__bf_xid`, the select returns that column unchanged, and so it returns `columns`.
-    Thus Spark can push conditions on them down to the scan.
+    If the format has a column for `__bf_position` or `__bf_xid`, the select returns that column unchanged. It also returns `columns` unchanged. So
+    Spark can push conditions on these columns down to the scan.
 
     Arguments:
-      feed (dict): as postgres_needed_feed makes it, and `notes`: whether the change table has the column `_note` and it is read. columns
-      (list):
-      names.
+      feed (dict): as postgres_needed_feed makes it, and `notes`: true if the change table has the column `_note` and the column is read.
+      columns (list): names.
 -#}
 {% macro get_feed_rows_sql(feed, columns) %}
     {{ return(dbt_backfill[feed.format ~ '_feed_rows'](feed, columns)) }}
@@ -36,14 +34,14 @@
 
 
 {#-
-    Return a scalar subquery of JSON, by one pass over the change table: {
+    Return a scalar subquery that returns JSON, with one pass over the change table: {
       'landed': the result of get_feed_landed_sql,
-      'floor': the least position that the feed still has; null if it has none,
-      'renewed': the last position at which the events of another history of the database, or of another slot, begin. A reader that begins
-        after that sees all earlier commits. Null if there is no such position, or it cannot be known,
-      'breaks': the first ten positions after `since` at which the table was truncated, or before which events may be missing; null if there
-        are none, or if `since` is none,
-      'note': the note of the last mark that has one, see get_landing_note; null if there is none,
+      'floor': the lowest position that the feed still has; null if the feed has no position,
+      'renewed': the last position at which the events of another history of the database, or of another slot, begin. A reader that begins after this
+        position sees all earlier commits. Null if there is no such position, or if it is not known,
+      'breaks': the first ten positions after `since` at which the table was truncated, or before which events may be missing. Null if there are no
+        such positions, or if `since` is none,
+      'note': the note of the last mark with a note, see get_landing_note; null if no mark has a note,
       `notes`: the distinct `_note` of the marks after `since`
     }
 
@@ -71,8 +69,9 @@
 
 {#-
     Return the expressions 'landed' and 'renewed' over the rows, see get_feed_place_sql. With Debezium 'landed' is the latest commit that an
-    event contains. During the first transaction after a snapshot it is null: only the events of the next transaction contain this commit. A
-    mark `g` lands after all transactions that ran before it have ended, see begin_change_tables. docs/postgres.md describes such rows.
+    event contains. During the first transaction after a snapshot 'landed' is null: only the events of the next transaction contain the commit of the
+    first one. A mark `g` lands after all transactions have ended that were running before the mark, see begin_change_tables. docs/postgres.md
+    describes such rows.
 -#}
 {% macro get_feed_places(feed) %}
     {{ return({'landed': "nullif(max(__bf_position) filter (where __bf_op <> 'g') - 1, 0)", 'renewed': 'cast(null as bigint)'}
@@ -92,8 +91,8 @@
 
 
 {#-
-    Return the rows of a change table whose columns the model's config names. At the same position and sequence an insert or update comes
-    after a delete or before-image, because an update that changes the key is such a pair.
+    Return the rows of a change table whose columns are named in the model's config. If two events have the same position and sequence, an insert or
+    update comes after a delete or before-image, because an update that changes the key has both events.
 -#}
 {% macro declared_feed_rows(feed, columns) -%}
     {%- set cases = [] -%}
@@ -123,14 +122,15 @@
 
     An event does not contain the commit of its own transaction. Its `source.sequence` contains the commit of the previous transaction, so
     the position of an event is that commit plus one. The feed is complete up to the latest commit that some event contains. Within a
-    position `source.lsn` orders the events of a key, because a transaction waits for the lock of the previous one. Rows without an
-    operation are tombstones and heartbeats, and rows of other tables only show how far the feed has come. Spark evaluates conditions in any
-    order, so an expression that may fail checks its own condition.
+    position `source.lsn` orders the events of a key, because a transaction waits for the lock of the previous one. Rows without an operation are
+    tombstones and heartbeats. Rows of other tables only show how far the feed has come. Spark may evaluate conditions in any order, so an expression
+    that may fail checks the condition itself.
 
-    A row that was read by a snapshot (`r`) is not a change. Changes before a snapshot may be missing, unless it is an incremental snapshot,
-    which runs beside the stream.
+    A row that was read by a snapshot (`r`) is not a change. Changes before a snapshot may be missing, unless the snapshot is incremental and runs
+    beside the stream.
 
-    Debezium writes a mark instead of a value that is stored apart (TOAST) and was not changed: a text, its bytes, or an array of either.
+    If a large value (TOAST) was not changed, Debezium writes a mark instead of the value. The mark is a text, the bytes of this text, or an array of
+    either.
 -#}
 {% macro debezium_feed_rows(feed, columns) -%}
     {%- set mark, codes, read, values, unchanged = '__debezium_unavailable_value', [], [], [], [] -%}

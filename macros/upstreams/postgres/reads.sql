@@ -1,10 +1,10 @@
-{#- Return the live table. It may have other rows at each read, so only staged rows are read more than once. -#}
+{#- Return the live table. Each read of it may return other rows, so only staged rows are read more than once. -#}
 {% macro postgres_upstream_read(upstream, version) %}
     {{ return(upstream.relation.render()) }}
 {% endmacro %}
 
 
-{#- Return a scalar subquery of the database's own estimate. -#}
+{#- Return a scalar subquery of the number of rows, as the database itself estimates it. -#}
 {% macro postgres_row_count_sql(upstream, version) %}
     {%- set query = 'select greatest(reltuples, 0)::bigint::text as value_1 from pg_class where oid in ('
         ~ dbt_backfill.get_postgres_oids_query(upstream.feed.table) ~ ')' -%}
@@ -34,10 +34,10 @@
 
 {#-
     Return the range source of a plan whose rows were staged, see get_source_read: the rows that were read from the live table, replaced for
-    each key by the key's last event up to the version of the plan. The last event of a key contains its row. A key without an event has not
-    changed since the feed began, so its row is right whenever it was read. The overlay needs only the few events whose transaction the
-    reader could not see. If another run has created the table of staged ranges again, reading it raises an error: otherwise a table without
-    the staged rows would look like a range without rows.
+    each key by the key's last event up to the version of the plan. The last event of a key contains its row. A key without an event has not changed
+    since the feed began, so its row is correct whenever it was read. The overlay needs only the few events whose transaction the reader could not
+    see. If another run has created the table of staged ranges again, reading the table raises an error. Without the error, a table without the staged
+    rows would look like a range without rows.
 -#}
 {% macro postgres_staged_source(upstream, version, stage, keys) %}
     {%- set noted = fromjson(stage.definition) -%}
@@ -65,8 +65,8 @@
 
 
 {#-
-    Return the `__bf_stage` of the one row that marks a stage as complete, even if the stage has no other rows. For the id '' this is the
-    common prefix.
+    Return the `__bf_stage` of the row that marks a stage as complete. A stage has this row even if it has no other rows. For the id '', the result is
+    the prefix that the marks of all stages have.
 -#}
 {% macro get_stage_mark(id) %}
     {{ return('all of ' ~ id) }}
@@ -76,9 +76,9 @@
 {#-
     Return a select of the last event per key up to a version, among the events whose transaction the reader of a stage does not see.
 
-    Only a feed of the format `declared` has events that do not contain their transaction. If any transaction was running while the rows
-    were read, such an event may be anywhere in the feed after the last TRUNCATE or gap: a TRUNCATE waits for all transactions that wrote to
-    the table, and events before a gap do not describe the rows after it.
+    Only a feed of the format `declared` has events that do not contain their transaction. If any transaction was running while the rows were read, an
+    event of this transaction may be anywhere in the feed after the last TRUNCATE or gap. Earlier events do not have to be considered: a TRUNCATE
+    waits for all transactions that wrote to the table, and events before a gap do not describe the rows after the gap.
 -#}
 {% macro _get_overlay_sql(feed, version, noted, keys) -%}
     {%- set columns = dbt_backfill.identifiers(noted.columns) -%}
@@ -113,18 +113,18 @@
 
 {#-
     Return a predicate over `__bf_xid` that is true if the reader of a stage does not see the transaction of an event; null if the event
-    does not contain its transaction. The ids start again after 2^32 transactions, but land_changes writes each id with its epoch. Without
-    an epoch, the later one of two ids is less than 2^31 ahead.
+    does not contain its transaction. The ids start again after 2^32 transactions, but land_changes writes each id with its epoch. Two ids without an
+    epoch are less than 2^31 apart, which shows which of them is later.
 
-    A commit is in the feed a moment before other transactions see it, and long before if it waits for a standby. So the id of a transaction
-    that was running when the rows were read counts at any position. A later id belongs to a transaction that began after the feed had
-    landed up to `since`: the same id at or below `since` is from long ago, and does not count. Events before `renewed` do not count,
-    because they belong to another history of the database, which used the same ids. The predicate consists of ranges of literals, by which
-    Spark skips files.
+    A commit is in the feed a moment before other transactions see it, and a long time before if it waits for a standby. So the predicate is true for
+    an event at any position, if its transaction was running when the rows were read. A later id belongs to a transaction that began after the feed
+    had landed up to `since`. An event at or below `since` with such an id belongs to an earlier use of the same id, and the predicate is false for
+    it. The predicate is also false for events before `renewed`, because they belong to another history of the database, which used the same ids. The
+    predicate has ranges of literals, so Spark can skip files.
 
     Arguments:
       `noted` (dict): {
-        'snapshot': `xmin:xmax:xip,…:next`, and the time of the last recovery, see postgres_stage_script,
+        'snapshot': `xmin:xmax:xip,…:next`, and the time of the server's last recovery, see postgres_stage_script,
         'since': the position up to which the feed had landed before the rows were read,
         'renewed': see get_feed_place_sql
       }
@@ -144,8 +144,8 @@
 
 
 {#-
-    Return a predicate for `count` ids from `first` on; `first` includes its epoch. Ids start again at 0 after `turn` ids; never if `turn`
-    is none.
+    Return a predicate for `count` ids from `first` on; `first` includes its epoch. Ids start again at 0 after `turn` ids. If `turn` is none, they
+    never start again.
 -#}
 {% macro _get_xid_range(first, count, turn) %}
     {%- set low = first % turn if turn else first -%}
@@ -171,8 +171,8 @@
 
 {#-
     Refuse a query that compares a `char(n)` column: Spark pads the other side of the comparison when it reads the table, but not when it
-    reads the events. A query may return such a column, or pass it to a function that returns a text or a number, such as rtrim. The result
-    is the same for the table and the events.
+    reads the events. A query may return such a column, or pass it to a function that returns a text or a number, such as rtrim: then the result is
+    the same for the table and the events.
 
     Spark's analyzed plan has a projection over the table that pads its columns to their length.
 -#}
@@ -180,7 +180,8 @@
     {%- set name = dbt_backfill.find_compared_char(explained) -%}
     {%- if name is not none -%}
         {%- do dbt_backfill.refuse(
-            'its query compares ' ~ name ~ ', which is a char(n) in PostgreSQL: Spark pads the compared text for rows of the table, not for events',
+            'its query compares ' ~ name ~ ', which is a char(n) in PostgreSQL; '
+                ~ 'Spark pads the compared text for rows of the table, but not for events',
             'Compare rtrim(' ~ name ~ ') with the text without blanks at its end'
         ) -%}
     {%- endif -%}
@@ -188,9 +189,9 @@
 
 
 {#-
-    Return the name of a `char(n)` column that a query compares: it neither only returns the column, nor only passes it to a function that
-    returns a text or a number; none if there is no such column. Spark's plan pads the columns to their length where it reads them or where
-    it uses them.
+    Return the name of a `char(n)` column that a query compares; none if there is no such column. A column counts as compared unless the query only
+    returns it, or only passes it to a function that returns a text or a number. Spark's plan pads a column to its length when it reads the column or
+    when it uses the column.
 -#}
 {% macro find_compared_char(explained) %}
     {%- set padded = 'static_invoke\\(CharVarcharCodegenUtils[.]readSidePadding\\((([^#()]+)#(\\d+)), \\d+\\)\\)' -%}
@@ -198,11 +199,11 @@
     {%- for column, name, id in modules.re.findall(padded, plan) -%} {%- do chars.update({id: name}) -%} {%- do passed.update({column: true}) -%} {%- endfor -%}
     {%- if not chars -%} {{ return(none) }} {%- endif -%}
     {%- set plan = modules.re.sub(padded, '\\1', plan) -%}
-    {#- In the plan, the readers of a projection are above it. -#}
+    {#- In the plan, operators that read a projection are above it, so the projections are searched in reverse order. -#}
     {%- for id, name, new_id in modules.re.findall('#(\\d+) AS ([^#]+)#(\\d+)', plan) | reverse -%}
         {%- if id in chars -%} {%- do chars.update({new_id: name}) -%} {%- do passed.update({name ~ '#' ~ new_id: true}) -%} {%- endif -%}
     {%- endfor -%}
-    {#- The value of these no longer counts as a `char(n)`. -#}
+    {#- The results of these functions do not count as `char(n)` values. -#}
     {%- set functions = [
         'rtrim', 'ltrim', 'trim', 'btrim', 'upper', 'lower', 'length', 'substring', 'left', 'right', 'concat', 'cast', 'md5', 'sha1', 'sha2',
         'coalesce', 'isnull', 'isnotnull', 'rlike', 'startswith', 'endswith', 'contains',

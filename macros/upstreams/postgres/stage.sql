@@ -1,4 +1,4 @@
-{#- Return the answer to the question bounds_sql of the contract. The database does the sort, offset and limit, with its index. -#}
+{#- Return the answer to the question bounds_sql of the contract. The database itself sorts the keys and applies offset and limit, with its index. -#}
 {% macro postgres_bounds_sql(upstream, keys, window, counts) -%}
     {%- set order = [] -%}
     {%- for column in dbt_backfill.upstream_columns(keys) -%}
@@ -24,20 +24,20 @@
 {#-
     Return a script that reads a range from the live table, once, into the table of staged ranges, and returns {
       'stage': the id of this execution; if the script is sent twice, each execution stages the rows under its own id,
-      'snapshot': the PostgreSQL transactions that any later reader sees: pg_current_snapshot(), the next id to be used, and when the server
-        last recovered from a crash. The xmax of the snapshot is the id after the last ended transaction. The transactions from xmax up to
-        the next id are running, but the snapshot does not list them,
+      'snapshot': which PostgreSQL transactions every later reader sees: pg_current_snapshot(), the next id to be used, and the time when the server
+        last recovered from a crash. The xmax of the snapshot is the id after the last ended transaction. The transactions from xmax up to the next id
+        are running, but the snapshot does not list them,
       'reached': the position of the WAL after the range was read: the rows show only commits up to this position,
       'rows': how many rows were staged under this id,
-      `stands`: whether no other execution has replaced them since,
-      'landed': up to where the feed has landed
+      `stands`: true if no other execution has replaced these rows since,
+      'landed': the position up to which the feed has landed
     }
 
     Arguments:
       scan (string): a select of the rows.
-      staged (dict): {'relation', 'columns': of {'name', 'type'}, 'clauses': of its CREATE TABLE, `anew`: whether to drop it before}.
+      staged (dict): {'relation', 'columns': of {'name', 'type'}, 'clauses': of its CREATE TABLE, `anew`: true to drop the table before}.
 
-    If a column had the name of a variable, Spark would resolve the name to the column. So the variables have names that no column has.
+    If a column had the name of a variable, Spark would resolve the name to the column. So the script's variables have names that no column has.
 -#}
 {% macro postgres_stage_script(upstream, scan, staged) -%}
     {%- set catalog, table = dbt_backfill.get_catalog(upstream.relation), staged.relation.render() -%}
@@ -80,13 +80,13 @@
 
 {#-
     Return a script that waits until the feed has landed up to the position `reached`, for at most `seconds`, and returns {
-      'landed': up to where the feed has landed,
-      'broken': whether the feed has an entry since the rows were read that an overlay cannot show: the table was emptied, events may be
-        missing, or an event does not contain a value,
+      'landed': the position up to which the feed has landed,
+      'broken': true if, after the rows were read, the feed has an entry that an overlay cannot show: the table was emptied, events may be missing, or
+        an event does not contain a value,
       `notes`: the distinct `_note` of the marks since the rows were read, see get_landing_note,
-      'recovered': whether the server has crashed since shortly before the rows were read. If so, the rows may show commits that were not
-        flushed and are lost,
-      `stands`: whether the rows that were staged still exist,
+      'recovered': true if the server has crashed since shortly before the rows were read. If so, the rows may show commits that were not flushed and
+        are lost,
+      `stands`: true if the rows that were staged still exist,
       'altered': a column of the rows with a value that the reader has altered, see get_altered_column_sql; null if there is none
     }
     The script sleeps in the database.
@@ -133,8 +133,8 @@
 
 {% macro refuse_other_database(change_table, position, landed, name) %}
     {%- do dbt_backfill.refuse(
-        'the WAL of its database is at ' ~ position ~ ', and its change_feed ' ~ change_table.render() ~ ' has landed up to ' ~ landed
-            ~ ', so this is another database, or it was restored',
+        'the WAL of its database ends at ' ~ position ~ ', but its change_feed ' ~ change_table.render() ~ ' has changes up to ' ~ landed
+            ~ ', so the database is another one or was restored',
         'Drop ' ~ change_table.render() ~ ': it is landed again, and its readers re-anchor', mv=name
     ) -%}
 {% endmacro %}
@@ -150,7 +150,7 @@
 
 
 {#-
-    Return the record of the table and its change table in a plan. By it a later run finds changes of these tables that no event reports: {
+    Return the record of the table and its change table in a plan. With this record a later run finds changes of these tables that no event reports: {
       'begun': the id of the change table, see get_landing_note; none if the change table has no mark with an id,
       'file': the file of the table, see get_postgres_facts_query,
       'columns': for each column that the query reads, by name, a list of the facts that its values depend on: 'number', 'type_id', 'typmod'
@@ -158,7 +158,8 @@
     }
 
     Arguments:
-      note (text or none): the note of the last mark in the feed. since (dict or none): the source of the committed plan.
+      note (text or none): the note of the last mark in the feed.
+      since (dict or none): the source of the committed plan.
 -#}
 {% macro get_seen_table(facts, names, note, since) %}
     {%- set before = fromjson((since or {}).get('definition') or '{}').get('seen') or {} -%}
@@ -167,18 +168,18 @@
         {%- set seen = [column.number, column.type_id, column.typmod, column.written] -%}
         {%- do columns.update({column.name: seen + ([column.labels | length, local_md5(tojson(column.labels))[:12]] if column.labels else [])}) -%}
     {%- endfor -%}
-    {#- If old events are deleted, their marks may be deleted with them. Then the recorded id is kept. -#}
+    {#- If a user deletes old events, the marks may be deleted with them. In this case the recorded id is kept. -#}
     {{ return({'begun': fromjson(note).begun if note else before.get('begun'), 'file': facts.get('file'), 'columns': columns}) }}
 {% endmacro %}
 
 
 {#-
-    Return how the table or its change table differs from the record, as the end of a sentence; none if they do not differ. A command that
-    only alters the catalog entry of a column keeps the column's values. A command that also rewrites the table may change them.
+    Return how the table or its change table differs from the record, as the end of a sentence; none if there is no difference. A command that only
+    alters the catalog entry of a column keeps the column's values. A command that also rewrites the table may change the values.
 
     Arguments:
-      before, now (dict): results of get_seen_table; `before` is {} if the plan has recorded none. facts (dict): the current facts of the
-      table.
+      before, now (dict): results of get_seen_table; `before` is {} if the plan has no such record.
+      facts (dict): the current facts of the table.
 -#}
 {% macro find_unlike_table(before, now, facts) %}
     {%- if before.get('begun') and now.get('begun') and before.begun != now.begun -%} {{ return('its change table was created again') }} {%- endif -%}
@@ -215,8 +216,7 @@
 
 
 {#-
-    Return what the events may lack, judging by what was recorded when they were landed, as the end of a sentence; none if they lack
-    nothing.
+    Return what the events may lack, according to what was recorded when they were landed, as the end of a sentence; none if they lack nothing.
 
     Arguments:
       `notes` (list of text): see get_landing_note.
@@ -240,12 +240,12 @@
 {#-
     Return an expression over a row of Spark's JDBC reader: the name of the first column whose value the reader may have altered without an
     error; null if there is none. The reader turns an infinity into the last day of the year 9999, so that day is doubtful unless a check
-    excludes infinity. It converts the ten days that are missing in Java's calendar to other days. It reads years before the year 1
-    otherwise than the WAL writes them. In a time zone other than UTC it alters times before 1900.
+    excludes infinity. The reader converts the ten days that are missing in Java's calendar to other days. It reads years before the year 1
+    differently than the WAL writes them. In a time zone other than UTC it alters times before 1900.
 
     Arguments:
-      columns (list of {'name', 'type'}): the columns that were read, with Spark's types. facts (dict): the result of
-      get_postgres_facts_query.
+      columns (list of {'name', 'type'}): the columns that were read, with Spark's types.
+      facts (dict): the result of get_postgres_facts_query.
 -#}
 {% macro get_altered_column_sql(columns, facts) -%}
     {%- set cases = [] -%}

@@ -1,23 +1,23 @@
 {#-
-    Stage the rows of a plan: a live database has no version that can be read again. So the rows of the plan are read once and kept in
-    `<mv>__staged`. The plan gets the version at which these rows, overlaid by the feed's events, are exact.
+    Stage the rows of a plan. A live database has no version that can be read again, so the rows of the plan are read once and kept in `<mv>__staged`.
+    The plan gets the version at which these rows, overlaid by the feed's events, are exact.
 
     The order of the steps is fixed: read which transactions of the database the reader sees; read the rows; read the position of the WAL,
-    up to which the rows may show commits; wait until the feed has landed up to there. In another order rows could be lost, or newer than
+    up to which the rows may show commits; wait until the feed has landed up to this position. In another order rows could be lost, or be newer than
     the version.
 
-    Returns {
+    Return {
       'plan': the plan for that version, with the staged rows as a source of the role `stage`; unchanged if nothing has to be staged,
       'unclear': why the rows of the version cannot be known, as the end of a sentence; usually none,
-      'waits': what has not landed in the feed yet, as the end of a sentence; none if nothing is missing. Then the next run uses the staged
-        rows,
-      'seen': the observed state of the upstream. If 'unclear' is set, the upstream was observed again: a range must be read again after all
+      'waits': what has not landed in the feed yet, as the end of a sentence; none if nothing is missing. If the barrier waits, the next run uses the
+        staged rows,
+      'seen': the observed state of the upstream. If 'unclear' is set, the upstream was observed again, because the range must then be read after all
         events that the feed has
     }
 
     Arguments:
-      again (boolean): whether to ignore rows that this or another run has kept: because they were unclear or are gone, because the database
-        may have lost their commits, or because one has a value that cannot be read and may have been corrected since.
+      again (boolean): true to ignore the rows that this run or another run has kept. The reason is that the rows were unclear or are gone, that the
+        database may have lost their commits, or that a row had a value which cannot be read and may have been corrected since.
 -#}
 {% macro postgres_stage_range(backfill, state, observed, plan, again=false) %}
     {%- if dbt_backfill.get_checked_scan(backfill, state, plan) is none -%}
@@ -36,13 +36,13 @@
         {%- do dbt_backfill.refuse_other_stage(backfill) -%}
     {%- elif waited.get('recovered') -%}
         {%- do dbt_backfill.refuse(
-            'the server of its upstream has recovered from a crash since its range was read, and may have lost what the rows show',
-            'Nothing is lost here; run again to continue', mv=backfill.get('name')
+            'the server of its upstream has recovered from a crash since the range was read, so it may have lost commits that the run has read',
+            'The MV has lost nothing; run again to continue', mv=backfill.get('name')
         ) -%}
     {%- elif waited.get('altered') -%}
         {%- do dbt_backfill.refuse(
-            'its upstream has a value in ' ~ waited.altered ~ ' that cannot be read as it is: infinity, or a time before the calendar of today',
-            'Correct the value, or leave the column out of the query; if it is the last day of the year 9999, add check ('
+            'its upstream has a value in ' ~ waited.altered ~ ' that Spark would read as another value: an infinity, or a time that is too old',
+            'Correct the value, or leave the column out of the query; if the value is the last day of the year 9999, add check ('
                 ~ waited.altered ~ " < 'infinity') to the table", mv=backfill.get('name')
         ) -%}
     {%- elif behind > 0 -%}
@@ -67,15 +67,17 @@
 
 
 {% macro refuse_other_stage(backfill) %}
-    {%- do dbt_backfill.refuse('another run has staged a range meanwhile', 'Nothing is lost; run again to continue', mv=backfill.get('name')) -%}
+    {%- do dbt_backfill.refuse(
+        'another run staged rows at the same time as this run', 'Nothing is lost; run again to continue', mv=backfill.get('name')
+    ) -%}
 {% endmacro %}
 
 
 {#-
     Read the rows of a plan, and keep them. Return the result of postgres_stage_script, and {
-      'version': the version of the table that keeps the rows; at this version they stay, whatever is staged later,
+      'version': the version of the table that keeps the rows. At this version the table keeps them, even if other rows are staged later,
       'columns': the columns that were read,
-      'since': up to where the feed had landed before the rows were read,
+      'since': the position up to which the feed had landed before the rows were read,
       'renewed': see postgres_read_upstream,
       'window': the fields of the plan that describe its range,
       'plan': the part of the plan that must be the same in a later plan that uses the rows
@@ -84,7 +86,7 @@
 {% macro run_stage(backfill, state, observed, plan, columns) %}
     {%- set existing, kept, format = dbt_backfill.load_table(backfill.staged), [], backfill.options.file_format -%}
     {%- for column in columns -%} {%- do kept.append(dict(column, type=dbt_backfill.get_kept_type(column.type, format))) -%} {%- endfor -%}
-    {#- The table needs no statistics: it is read only a few times, and as a whole, so no file is skipped. -#}
+    {#- The table needs no statistics: it is read only a few times, and always as a whole, so no file is skipped. -#}
     {%- set staged = {
         'relation': backfill.staged,
         'columns': kept,
@@ -120,7 +122,7 @@
 
 {#-
     Return a scan that is split into `backfill_partitions` selects, each for a part of the keys with about the same number of rows. Spark
-    executes the selects side by side, each with its own connection. Rows that come or go meanwhile only make parts larger or smaller.
+    executes the selects side by side, each with its own connection. Rows that are inserted or deleted meanwhile only make parts larger or smaller.
 -#}
 {% macro _get_partitioned_scan(backfill, state, plan, scan) %}
     {%- set count = backfill.options.get('backfill_partitions') or 1 -%}
@@ -159,8 +161,8 @@
 
 
 {#-
-    Return the rows that a previous run has staged for the same plan, but did not use because the feed was late; none if there are none.
-    Refuse a table that another writer created, because staging would empty that table.
+    Return the rows that a previous run has staged for the same plan, but did not use because the feed was late; none if there are no such rows.
+    Refuse a table that another writer created, because staging would empty it.
 -#}
 {% macro _find_staged(backfill, plan) %}
     {%- set existing = dbt_backfill.load_table(backfill.staged) -%}
@@ -168,7 +170,8 @@
     {%- set properties = dbt_backfill.read_listed_properties(existing, backfill.staged) -%}
     {%- if 'dbt_backfill.format' not in properties -%}
         {%- do dbt_backfill.refuse(
-            backfill.staged.render() ~ ' exists, but has no staged rows of this package', 'Rename it, or give the model another alias',
+            backfill.staged.render() ~ ' has the name of its staged rows, but was not created by this package',
+            'Rename that table, or give the model another alias',
             mv=backfill.get('name')
         ) -%}
     {%- endif -%}
@@ -177,8 +180,8 @@
     {%- if not (noted or '').startswith('{') -%} {{ return(none) }} {%- endif -%}
     {%- set noted = fromjson(noted) -%}
     {%- if noted.plan != dbt_backfill._get_plan_of_stage(plan) -%} {{ return(none) }} {%- endif -%}
-    {%- do log(dbt_backfill.get_name_of(backfill) ~ ' goes on with the ' ~ '{:,}'.format(noted.rows) ~ ' rows that a run has read for its barrier '
-        ~ plan.epoch ~ ' earlier', info=true) -%}
+    {%- do log(dbt_backfill.get_name_of(backfill) ~ ' continues with the ' ~ '{:,}'.format(noted.rows)
+        ~ ' rows that an earlier run has read for its barrier ' ~ plan.epoch, info=true) -%}
     {{ return(noted) }}
 {% endmacro %}
 
@@ -210,8 +213,8 @@
 
 
 {#-
-    Wait until the events of all commits that the rows may show have landed, see postgres_wait_script. If they have not landed yet, record
-    the rows first. Then the next run can use the rows, even if this run is stopped while it waits.
+    Wait until the events of all commits that the rows may show have landed, see postgres_wait_script. If they have not landed yet, record the rows
+    before waiting. Then the next run can use the rows, even if this run is stopped while it waits.
 -#}
 {% macro _run_wait(backfill, noted, observed) %}
     {%- set seconds = backfill.upstream.feed.wait_seconds -%}

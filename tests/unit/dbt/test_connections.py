@@ -23,7 +23,7 @@ FENCE = Exception(
     "[USER_RAISED_EXCEPTION] backfilled_mv mv: another run went on. Run again to continue. "
     "SQLSTATE: P0001"
 )
-LINE = "lake.mv: merge the range of the barrier 3: another commit came between; again in"
+LINE = "lake.mv: merge the range of the barrier 3: another commit came first; sent again in"
 
 
 class _Spark:
@@ -59,16 +59,16 @@ class _Spark:
 
 @pytest.fixture(params=["execute", "fetchall"])
 def spark(request: pytest.FixtureRequest) -> _Spark:
-    """With a Thrift server, executing a statement fails.
+    """Return a connection whose statements fail.
 
-    With a session, fetching its rows fails.
+    They fail in `execute` with a Thrift server, and in `fetchall` with a session.
     """
     return _Spark(request.param)
 
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The seconds for which the plugin would have waited. The test does not wait."""
+    """Record the seconds for which the plugin would wait. The test does not wait."""
     waits: list[float] = []
     monkeypatch.setattr(connections, "time", SimpleNamespace(sleep=waits.append))
     return waits
@@ -76,7 +76,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.fixture
 def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The messages for the user."""
+    """Return the messages for the user."""
     lines: list[str] = []
     logger = SimpleNamespace(info=lines.append, debug=lambda _: None)
     monkeypatch.setattr(connections, "logger", logger)
@@ -85,7 +85,7 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def manager(lines: list[str]) -> Iterator[SparkBackfillConnectionManager]:
-    """The connections of one invocation of dbt."""
+    """Yield the connections of one invocation of dbt."""
     profile: Any = SimpleNamespace()
     manager = SparkBackfillConnectionManager(profile, multiprocessing.get_context("spawn"))
     yield manager
@@ -145,7 +145,7 @@ def test_the_fourth_conflict_is_an_error(
 def test_another_error_ends_it(
     execute: Callable[..., Any], spark: _Spark, waits: list[float]
 ) -> None:
-    """Another run has won. The fence reports this when the statement is sent again."""
+    """Another run has committed. The fence reports this when the statement is sent again."""
     with pytest.raises(SparkStatementError) as raised:
         execute(CONFLICT, FENCE)
 
@@ -197,7 +197,7 @@ def test_once_dbt_is_stopped_no_statement_of_a_barrier_begins_and_its_place_is_t
     assert execute(sql="select 7") == 7
     assert lines == [
         "No further statement of a barrier begins; Ctrl-C again ends dbt at once",
-        "mv [STOPPED · 40.0 %]. Nothing is lost; run again to go on",
+        "mv [STOPPED · 40.0 %]. Nothing is lost; run again to continue",
     ]
 
 
@@ -223,7 +223,7 @@ def test_what_a_cut_statement_says_is_not_shown(
 
     assert raised.value.msg == (
         "stopped in the middle of: lake.mv: merge the range of the barrier 3. "
-        "Nothing is lost; run again to go on"
+        "Nothing is lost; run again to continue"
     )
     assert len(spark.sent) == 1
 

@@ -143,7 +143,7 @@ def test_a_comment_within_another_statement_is_no_step(sql: str) -> None:
 
 
 def _statement_error(error: Exception) -> SparkStatementError:
-    """The error that the connection raises."""
+    """Return the error that the connection raises."""
     raised = SparkStatementError(get_shown_text(error))
     raised.__cause__ = error
     return raised
@@ -179,7 +179,7 @@ NO_CONFLICTS = [
     "org.apache.spark.sql.delta.DeltaFileNotFoundException: [DELTA_CHANGE_DATA_FILE_NOT_FOUND] "
     "File part-0.parquet referenced in the transaction log cannot be found.",
     "org.apache.iceberg.exceptions.ValidationException: Cannot find snapshot with ID 7",
-    # Nobody knows if the commit was written.
+    # It is unknown if the commit was written.
     "org.apache.iceberg.exceptions.CommitStateUnknownException: Connection refused\n"
     "Cannot determine whether the commit was successful or not, the underlying data files may or "
     "may not be needed.",

@@ -15,7 +15,7 @@ from dbt.adapters.spark_backfill.stop import interrupt_on_sigterm
 
 @pytest.fixture(autouse=True)
 def default() -> Iterator[None]:
-    """SIGTERM has no handler before and after the test."""
+    """Give SIGTERM its default handler before the test; restore the handler after it."""
     before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGTERM, before)

@@ -1,4 +1,4 @@
-"""What the unit tests of the macros share: samples, and DuckDB, which runs the rendered SQL.
+"""Fixtures of the macros' unit tests: samples, and DuckDB, which runs the rendered SQL.
 
 A predicate, a scan or a statement is compared with its definition, not with its text.
 """
@@ -24,14 +24,16 @@ from support.macros import Macros
 
 @pytest.fixture
 def render(macros: Macros) -> Callable[..., str]:
-    """The SQL of a macro. Any white space becomes one space."""
+    """Return the SQL of a macro. Any white space becomes one space."""
     return lambda name, *args, **kwargs: " ".join(macros.call(name, *args, **kwargs).split())
 
 
 @pytest.fixture
 def refused() -> Callable[[str], AbstractContextManager[None]]:
-    """`with refused(fact):` passes if the block raises a refusal that names the model and begins
-    with this fact.
+    """Return a context manager.
+
+    `with refused(fact):` passes if the block raises a refusal that names the model and begins with
+    this fact.
     """
 
     @contextmanager
@@ -61,7 +63,10 @@ def relations(macros: Macros) -> dict[str, Any]:
 
 @pytest.fixture
 def keys() -> list[dict[str, str]]:
-    """A key of two columns. The first one has another name in the MV than in the upstream."""
+    """Return a key of two columns.
+
+    The first one has another name in the MV than in the upstream.
+    """
     return [
         {"name": "k", "upstream": "id", "type": "bigint", "position": "id"},
         {"name": "shard", "upstream": "shard", "type": "int", "position": "shard"},
@@ -70,13 +75,13 @@ def keys() -> list[dict[str, str]]:
 
 @pytest.fixture
 def descending(keys: list[dict[str, str]]) -> list[dict[str, str]]:
-    """The same key for a descending backfill."""
+    """Return the same key for a descending backfill."""
     return [{**key, "order": "descending"} for key in keys]
 
 
 @pytest.fixture
 def make_source() -> Callable[..., dict[str, Any]]:
-    """A source of a plan, by default the upstream. The value None removes an entry."""
+    """Return a source of a plan, by default the upstream. The value None removes an entry."""
 
     def make(**changes: Any) -> dict[str, Any]:
         source = {
@@ -96,7 +101,7 @@ def make_source() -> Callable[..., dict[str, Any]]:
 def make_plan(
     keys: list[dict[str, str]], make_source: Callable[..., dict[str, Any]]
 ) -> Callable[..., dict[str, Any]]:
-    """A plan as it is read back: null values are absent. The value None removes an entry."""
+    """Return a plan as it is read back: null values are absent. The value None removes an entry."""
 
     def make(**changes: Any) -> dict[str, Any]:
         plan = {
@@ -131,7 +136,7 @@ def make_plan(
 def make_state(
     make_plan: Callable[..., dict[str, Any]], make_source: Callable[..., dict[str, Any]]
 ) -> Callable[..., dict[str, Any]]:
-    """A state as read_state returns it. The value None removes an entry."""
+    """Return a state as read_state returns it. The value None removes an entry."""
 
     def make(**changes: Any) -> dict[str, Any]:
         state = {
@@ -156,7 +161,7 @@ def make_state(
 
 @pytest.fixture
 def stored(make_state: Callable[..., dict[str, Any]]) -> Callable[..., str]:
-    """The row from which read_state makes such a state.
+    """Return the row from which read_state makes such a state.
 
     The last plan ends at the state's position.
     """
@@ -205,7 +210,7 @@ def options() -> dict[str, Any]:
 
 @pytest.fixture
 def staged() -> dict[str, Any]:
-    """The staged changes of a plan, as the script that planned it reports them: there are none."""
+    """Return the staged changes that the script of a plan reports if there are no changes."""
     return {
         "name": "`stage`", "upserts": 0, "drops": 0, "low": None, "high": None, "suspects": 0,
         "reread": {"count": 0},
@@ -214,7 +219,7 @@ def staged() -> dict[str, Any]:
 
 @pytest.fixture
 def analysis(macros: Macros, keys: list[dict[str, str]]) -> dict[str, Any]:
-    """What a run has analyzed of the query of `backfill`, see new_analysis."""
+    """Return the analysis of the query of `backfill`; see new_analysis."""
     return {
         **macros.call("new_analysis"),
         "explained": True,
@@ -225,7 +230,7 @@ def analysis(macros: Macros, keys: list[dict[str, str]]) -> dict[str, Any]:
 
 @pytest.fixture
 def observed(up: SparkRelation) -> dict[str, Any]:
-    """The upstream of `backfill`, as observe_upstream returns it."""
+    """Return the upstream of `backfill`, as observe_upstream returns it."""
     return {"relation": up, "version": "17", "id": "u1", "log": []}
 
 
@@ -255,7 +260,7 @@ def backfill(
 
 @pytest.fixture
 def duck() -> Iterator[Duck]:
-    """DuckDB as a small Spark: it has tables and runs the SQL that macros render."""
+    """Yield DuckDB as a small Spark: it has tables and runs the SQL that macros render."""
     duck = Duck()
     yield duck
     duck.close()
@@ -263,7 +268,7 @@ def duck() -> Iterator[Duck]:
 
 @pytest.fixture(scope="session")
 def vnode_of() -> Callable[..., int]:
-    """The vnode of a key that consists of a bigint and an int."""
+    """Return the vnode of a key that consists of a bigint and an int."""
     duck = Duck()
 
     @functools.cache
@@ -279,7 +284,7 @@ def vnode_of() -> Callable[..., int]:
 
 @pytest.fixture
 def no_questions(macros: Macros) -> None:
-    """All checks of the session and of the catalog that a first run makes succeed."""
+    """Make all checks of the session and of the catalog in a first run succeed."""
     for name in ("read_settings", "check_settings", "read_result_settings"):
         macros.stub(name, lambda *arguments: {})
 
@@ -307,9 +312,7 @@ def create(macros: Macros, backfill: Any, analysis: Any, no_questions: None) -> 
 
 @pytest.fixture
 def followed(make_source: Any) -> Any:
-    """The sources of a plan with a change table that is read up to version 7, unless another one is
-    given.
-    """
+    """Return the sources of a plan with a change table. By default it is read up to version 7."""
 
     def followed(version: str = "7", definition: str = "the feed") -> list[dict[str, Any]]:
         noted = {"relation": "lake.changes", "kind": "iceberg", "id": "f1", "version": version}

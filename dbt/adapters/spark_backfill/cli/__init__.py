@@ -1,4 +1,5 @@
 """The command line `dbt-backfill`, a convenience on top of run-operations and `dbt run`.
 
-It only shows what it reads from the state, and only does what dbt's own commands can do.
+It shows only facts that it reads from the state, and does nothing that dbt's own commands cannot
+do.
 """

@@ -1,4 +1,4 @@
-"""Barriers in a loop: until nothing is left to do, a budget is spent, or forever."""
+"""Run barriers in a loop: forever, or until nothing is left to do or a budget is spent."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ class Ending(enum.IntEnum):
 
 @dataclass
 class StopSignals:
-    """Set by the first Ctrl-C or SIGTERM. The second signal ends the process at once, as usual."""
+    """The event of the first Ctrl-C or SIGTERM. The second signal ends the process, as usual."""
 
     notify: Callable[[], None] = lambda: None
     event: threading.Event = field(default_factory=threading.Event)
 
     @contextmanager
     def on_signals(self) -> Iterator[None]:
-        """Inside the block a signal lets the running barrier end, and no other barrier begins."""
+        """Inside the block, the running barrier ends after a signal, and no other barrier
+        begins."""
         before = {number: signal.getsignal(number) for number in SIGNALS}
         self.listen()
         try:
@@ -58,20 +59,19 @@ class StopSignals:
         self.notify()
 
     def wait(self, seconds: float) -> bool:
-        """True if it was set within this time."""
+        """Wait this time for a signal, and return True if a signal has come."""
         return self.event.wait(max(0.0, seconds))
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The conditions that end a loop besides its work; all in seconds."""
+    """The limits of a loop that still has work to do; times are in seconds."""
 
     budget: float | None = None
     every: float | None = None
-    """The pause when nothing is left to do, instead of an end."""
+    """The pause when nothing is left to do; None to end the loop then."""
     retries: int = 5
-    """The number of consecutive runs that may fail, if a retry can help, or that may only wait for
-    a feed."""
+    """How many runs in a row may fail, if a retry can help, or may only wait for a feed."""
 
 
 def run_loop(
@@ -81,11 +81,12 @@ def run_loop(
     report: Callable[[str], None],
     clock: Callable[[], float] = time.monotonic,
 ) -> Ending:
-    """Call `run`, a `dbt run` of one barrier or more per model, repeatedly.
+    """Call `run` repeatedly: a `dbt run` with one barrier or more per model.
 
-    A failed run is repeated after a pause that doubles, up to five minutes, unless the run was
-    refused: then nothing was written, and the same run would be refused again. A run that waits for
-    a change feed is repeated in the same way, or, if the loop never ends, after a short pause.
+    A failed run is repeated after a pause, which doubles each time up to five minutes. A refused
+    run is not repeated: it wrote nothing, and would be refused again. A run that waits for a change
+    feed is repeated in the same way as a failed run. If the loop never ends, it is repeated after a
+    short pause.
     """
     started, failures = clock(), 0
     while True:

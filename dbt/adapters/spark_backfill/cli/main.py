@@ -27,17 +27,17 @@ from dbt.adapters.spark_backfill.cli.loop import Ending, Limits, StopSignals, ru
 from dbt.adapters.spark_backfill.cli.project import DbtFailed, DbtProject, ModelResult
 
 console = Console(highlight=False, soft_wrap=True)
-# A table is as wide as the terminal, and no wider: a line that wraps breaks it.
+# A table is never wider than the terminal, because wrapped lines would make it unreadable.
 screen = Console(highlight=False)
 errors = Console(highlight=False, soft_wrap=True, stderr=True)
 
-OUTPUT = "The file; target/backfill_report.html of the project without it."
+OUTPUT = "The file to write. Default: target/backfill_report.html."
 
 UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
 class Duration(click.ParamType[float]):
-    """`90`, `90s`, `5m` or `2h`, in seconds."""
+    """A duration such as `90`, `90s`, `5m` or `2h`; its value is in seconds."""
 
     name = "duration"
 
@@ -46,18 +46,18 @@ class Duration(click.ParamType[float]):
     ) -> float:
         found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", str(value))
         if found is None or float(found[1]) <= 0:
-            self.fail(f"{value} is no duration such as 90s, 5m or 2h", param, ctx)
+            self.fail(f"{value} is not a duration such as 90s, 5m or 2h", param, ctx)
         return float(found[1]) * UNITS[found[2] or "s"]
 
 
 def of_project(command: Callable[..., int | None]) -> Callable[..., None]:
-    """A command with dbt's options for the project and `--json`. It returns its exit code."""
+    """Add dbt's options for the project, and `--json`, to a command that returns its exit code."""
 
-    @click.option("--project-dir", help="As dbt has it.")
-    @click.option("--profiles-dir", help="As dbt has it.")
-    @click.option("--profile", help="As dbt has it.")
-    @click.option("-t", "--target", help="As dbt has it.")
-    @click.option("--vars", help="As dbt has it: YAML.")
+    @click.option("--project-dir", help="Same as in dbt.")
+    @click.option("--profiles-dir", help="Same as in dbt.")
+    @click.option("--profile", help="Same as in dbt.")
+    @click.option("-t", "--target", help="Same as in dbt.")
+    @click.option("--vars", help="Same as in dbt: YAML.")
     @click.option("--json", "as_json", is_flag=True, help="Print JSON, an object per line.")
     @functools.wraps(command)
     def with_project(
@@ -135,10 +135,10 @@ def _picture(project: DbtProject, models: Sequence[str]) -> Group:
 
 
 @main.command()
-@click.option("-s", "--select", multiple=True, help="As dbt has it; all MVs without it.")
-@click.option("--exclude", multiple=True, help="As dbt has it.")
-@click.option("--selector", help="As dbt has it.")
-@click.option("--every", type=Duration(), help="Do not end: look again so long after all is done.")
+@click.option("-s", "--select", multiple=True, help="Same as in dbt. Default: all MVs.")
+@click.option("--exclude", multiple=True, help="Same as in dbt.")
+@click.option("--selector", help="Same as in dbt.")
+@click.option("--every", type=Duration(), help="Do not end: check again after this time.")
 @click.option("--for", "budget", type=Duration(), help="Begin no turn after this time.")
 @click.option("--turns", is_flag=True, help="One barrier per MV and turn, whatever its config.")
 @click.option("--retries", type=click.IntRange(0), default=5, show_default=True)
@@ -156,8 +156,8 @@ def run(
 ) -> int:
     """Run barriers in one process until all MVs have caught up.
 
-    A failed run is repeated, with a pause that grows, unless it was refused. The first Ctrl-C
-    lets the running turn end, which is a `dbt run` of all these MVs.
+    A turn is a `dbt run` of all these MVs. A failed turn is repeated after a pause that grows each
+    time, unless it was refused. After the first Ctrl-C, the command ends with the running turn.
     """
     listening = project if as_json else replace(project, hear=_say)
     models = listening.models(select, exclude, selector)
@@ -175,7 +175,9 @@ def run(
                 errors.print(Text(f"{result.name}: {result.message.strip()}"))
         return results
 
-    stop = StopSignals(lambda: errors.print("Stopping after the running turn; again to stop now."))
+    stop = StopSignals(
+        lambda: errors.print("Stopping after the running turn. Press Ctrl-C again to stop now.")
+    )
     try:
         with stop.on_signals():
             ending = run_loop(run_once, Limits(budget, every, retries), stop, errors.print)
@@ -188,7 +190,7 @@ def run(
             if not result.failed:
                 console.print(Text(f"{result.name}: {result.message}"))
         if ending in (Ending.BUDGET_SPENT, Ending.STOPPED):
-            console.print("The same command goes on from there.")
+            console.print("Run the same command again to continue.")
     return int(ending)
 
 
@@ -202,7 +204,7 @@ def _as_json(result: ModelResult) -> dict[str, Any]:
 
 
 def of_models(command: Callable[..., int | None]) -> Callable[..., None]:
-    """A command for models by name, or all of them."""
+    """Add the arguments that name models, and `--all`, to a command."""
 
     @click.argument("models", nargs=-1)
     @click.option("--all", "every_model", is_flag=True, help="All MVs of the project.")
@@ -222,7 +224,7 @@ def of_models(command: Callable[..., int | None]) -> Callable[..., None]:
 @main.command()
 @of_models
 def pause(project: DbtProject, chosen: dict[str, Any], as_json: bool) -> None:
-    """Stop reading the snapshot from the next barrier on; changes are still merged."""
+    """Stop reading rows of the upstream from the next barrier on. Changes are still merged."""
     _operate(project, as_json, "pause_backfill", **chosen)
 
 
@@ -237,7 +239,7 @@ def resume(project: DbtProject, chosen: dict[str, Any], as_json: bool) -> None:
 @click.option("--rows", required=True, help="Snapshot rows per barrier, or: default.")
 @of_models
 def throttle(project: DbtProject, chosen: dict[str, Any], rows: str, as_json: bool) -> None:
-    """Set the number of rows that a barrier reads, from the next one on."""
+    """Set the number of rows that each barrier reads, from the next barrier on."""
     if rows != "default" and not rows.isdecimal():
         raise click.UsageError(f"--rows is {rows}: give a whole number, or default.")
     given = rows if rows == "default" else int(rows)
@@ -249,7 +251,7 @@ def throttle(project: DbtProject, chosen: dict[str, Any], rows: str, as_json: bo
 @click.option("--vnode-count", type=click.IntRange(1, 32768), required=True)
 @of_project
 def rescale(project: DbtProject, model: str, vnode_count: int, as_json: bool) -> None:
-    """Change the number of vnodes to a multiple or a divisor of it."""
+    """Change the number of vnodes to a multiple or a divisor of the current number."""
     _operate(project, as_json, "rescale_backfill", model=model, vnode_count=vnode_count)
 
 
@@ -264,18 +266,16 @@ def verify(project: DbtProject, model: str, repair: bool, as_json: bool) -> None
 
 @main.command()
 @click.argument("models", nargs=-1)
-@click.option(
-    "--every", type=Duration(), help="Do not end: land again so long after all is landed."
-)
+@click.option("--every", type=Duration(), help="Do not end: land again after this time.")
 @click.option("--retries", type=click.IntRange(0), default=5, show_default=True)
 @of_project
 def land(
     project: DbtProject, models: Sequence[str], every: float | None, retries: int, as_json: bool
 ) -> int:
-    """Land the changes of PostgreSQL in the change tables of models, or of all.
+    """Land the changes of PostgreSQL in the change tables of these models, or of all models.
 
-    A failed landing is repeated, with a pause that grows, unless it was refused. The first Ctrl-C
-    lets the running landing end.
+    A failed landing is repeated after a pause that grows each time, unless it was refused. After
+    the first Ctrl-C, the command ends with the running landing.
     """
     chosen: dict[str, Any] = {"models": list(models)} if models else {}
 
@@ -288,7 +288,7 @@ def land(
         return []
 
     stop = StopSignals(
-        lambda: errors.print("Stopping after what is being landed; again to stop now.")
+        lambda: errors.print("Stopping after the running landing. Press Ctrl-C again to stop now.")
     )
     try:
         with stop.on_signals():
@@ -309,9 +309,9 @@ def metrics(project: DbtProject, as_json: bool) -> None:
 
 
 @main.command()
-@click.option("-s", "--select", multiple=True, help="As dbt has it; all MVs without it.")
-@click.option("--exclude", multiple=True, help="As dbt has it.")
-@click.option("--selector", help="As dbt has it.")
+@click.option("-s", "--select", multiple=True, help="Same as in dbt. Default: all MVs.")
+@click.option("--exclude", multiple=True, help="Same as in dbt.")
+@click.option("--selector", help="Same as in dbt.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help=OUTPUT)
 @of_project
 def report(
@@ -322,9 +322,9 @@ def report(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Write a page about all MVs: plots of their progress, their vnodes, their controls.
+    """Write a page about all MVs, with plots of their progress, their vnodes and their controls.
 
-    It is one HTML file that needs no network. Prints its path.
+    The page is one HTML file that needs no network. The command prints the path of the file.
     """
     if not as_json and find_spec("vl_convert") is None:
         raise click.ClickException(

@@ -26,7 +26,7 @@ METRICS = {
 
 
 def render(rows: Sequence[dict[str, Any]]) -> str:
-    """Return one sample per MV and metric; a metric that an MV does not have is left out."""
+    """Return one sample per MV and metric. A metric that an MV does not have is left out."""
     registry = CollectorRegistry()
     told = [row | _derived(row) for row in rows]
     for column, (name, text) in METRICS.items():

@@ -1,7 +1,7 @@
 """The plots of a report, as SVG inside a page: Vega-Lite describes them, vl-convert draws them.
 
 Their colours are the page's CSS variables, so they follow its theme. Their text remains text.
-They have no text for a screen reader: the page adds a description and a table to each plot.
+They have no description for a screen reader: the page adds a description and a table to each plot.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 Spec = dict[str, Any]
 
 WIDTH, HEIGHT, MAP_CELL = 380, 200, 20
-"""The size of the SVG in CSS pixels: it is shown at about this size on a phone and on a desktop."""
+"""The size of the SVG in CSS pixels. A phone and a desktop both show it at about this size."""
 
 CONFIG: Spec = {
     "aria": False,
@@ -50,7 +50,7 @@ CONFIG: Spec = {
 
 @dataclass(frozen=True)
 class Bar:
-    """The parts of a group of barriers from bottom to top; None for a part that it lacks."""
+    """The parts of one bar from bottom to top; None for a part that the bar lacks."""
 
     first: int
     last: int
@@ -63,7 +63,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Step:
-    """The progress of a backfill from this time on; None if it is not known."""
+    """The progress of a backfill from a time on; None if the progress is not known."""
 
     at: datetime
     rows: int | None
@@ -75,7 +75,7 @@ def progress(
     pauses: Sequence[tuple[datetime, datetime]] = (),
     throttles: Sequence[datetime] = (),
 ) -> str:
-    """Rows over time, below the rows of the upstream; paused times are shaded."""
+    """Plot the rows over time, below the rows of the upstream. Paused times are shaded."""
     first, last = _millis(steps[0].at), _millis(steps[-1].at)
     last = max(last, first + 1000)
     x = {
@@ -133,7 +133,7 @@ def bars(
     line: float | None = None,
     whole: bool = False,
 ) -> str:
-    """A bar per group of barriers, with its parts on top of each other, and a dashed line.
+    """Plot a bar per group of barriers, with its parts on top of each other, and a dashed line.
 
     A bar that is much higher than the others is cut at the height that `top` returns.
     """
@@ -183,8 +183,8 @@ def top(bars: Sequence[Bar]) -> float:
     """Return the end of the axis: the height of the highest bar, unless a few bars are much higher
     than the others.
 
-    If a later run completed a plan, its bar includes the time between the runs, and would flatten
-    the other bars.
+    If a later run completed a plan, its bar includes the time between the runs. At full height,
+    such a bar would make all other bars very low.
     """
     heights = sorted(bar.height for bar in bars if bar.height > 0)
     if not heights:
@@ -194,7 +194,8 @@ def top(bars: Sequence[Bar]) -> float:
 
 
 def vnode_map(cells: Sequence[tuple[int, float, bool]]) -> str:
-    """A cell per vnode, or per group: the first vnode, the share read, and if it has ended."""
+    """Plot a cell per vnode, or per group of vnodes: the first vnode, the share that was read, and
+    True if it has ended."""
     columns = min(len(cells), 16 if len(cells) <= 128 else 32)
     rows = math.ceil(len(cells) / columns)
     backs, fills = [], []
@@ -245,13 +246,14 @@ def vnode_map(cells: Sequence[tuple[int, float, bool]]) -> str:
 
 
 def _labels(texts: dict[str, str]) -> str:
-    """Vega's expression for the label of an axis at each of these values."""
+    """Return Vega's expression for the labels of an axis at these values."""
     pairs = ", ".join(f"'{at}': '{text}'" for at, text in texts.items())
     return f"{{{pairs}}}[toString(datum.value)]"
 
 
 def _y_axis(most: float, *, whole: bool) -> Spec:
-    """An axis that begins at 0, with few labels; large values are in thousands or millions."""
+    """Return an axis that begins at 0, with few labels. Large values are in thousands or
+    millions."""
     label = "datum.value == 0 ? '0' : datum.label"
     axis: Spec = {"format": "~s" if most >= 10 else "~g", "labelExpr": label}
     if whole:
@@ -275,7 +277,7 @@ def _millis(at: datetime) -> int:
 
 
 def draw(spec: Spec, height: int = HEIGHT, width: int = WIDTH) -> str:
-    """The SVG element of a Vega-Lite spec, whose colours may be CSS variables."""
+    """Return the SVG element of a Vega-Lite spec. The colours may be CSS variables."""
     import vl_convert  # an extra, and slow to load
 
     svg = vl_convert.vegalite_to_svg(
@@ -293,8 +295,8 @@ def draw(spec: Spec, height: int = HEIGHT, width: int = WIDTH) -> str:
 
 
 def _slim(svg: str) -> str:
-    """The SVG without the parts that only a separate file needs, and with coordinates rounded to
-    0.1 pixels."""
+    """Return the SVG without the parts that only a separate file needs, and with coordinates
+    rounded to 0.1 pixels."""
     svg = re.sub(r"<svg [^>]*?(viewBox=\"[^\"]*\")[^>]*>", r"<svg \1>", svg, count=1)
     svg = re.sub(r' (?:class|role|pointer-events|aria-[a-z]+)="[^"]*"| opacity="1"', "", svg)
     svg = re.sub(r'<path d="M0,0h0v0h0Z"/>|<path d="" display="none"/>', "", svg)

@@ -1,4 +1,4 @@
-"""dbt in this process, so that all commands share one Spark session and one JVM."""
+"""Run dbt in this process, so that all commands share one Spark session and one JVM."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from dbt.cli.main import dbtRunner
 from dbt_common.events.base_types import EventMsg
 
 Hear = Callable[[str], None]
-"""Receives a line that a macro logs, as soon as it is logged."""
+"""A function that receives each line that a macro logs, as soon as it is logged."""
 
 
 TURNS = "DBT_BACKFILL_TURNS"
-"""An environment variable: `1` makes one barrier per model. It is not a dbt var, because with
-another var dbt would parse the project again."""
+"""An environment variable: with `1`, a run makes one barrier per model. It is not a dbt var,
+because dbt parses the project again if a var changes."""
 
 IN_OPERATION = "Encountered an error while running operation: "
 
 
 class DbtFailed(Exception):
-    """A dbt command did not succeed; the message is dbt's."""
+    """The error of a dbt command that did not succeed, with dbt's message."""
 
 
 @dataclass(frozen=True)
 class ModelResult:
     """The result of one model in a `dbt run`.
 
-    `code` is `BARRIER` or `NO-OP`. `response` has the numbers that the adapter reports; for a
-    project on `type: spark` it has only dbt's own numbers.
+    `code` is `BARRIER` or `NO-OP`. `response` has the numbers that the adapter reports. In a
+    project on `type: spark`, it has only dbt's own numbers.
     """
 
     name: str
@@ -58,13 +58,13 @@ class ModelResult:
 
     @property
     def waits(self) -> bool:
-        """True if it ended because not enough changes of its upstream have landed."""
+        """True if the run ended because not enough changes of the upstream have landed."""
         return bool(re.match(r"(NEXT: )?(BARRIERS? .*\), )?WAITS: ", self.message))
 
 
 @dataclass(frozen=True)
 class DbtProject:
-    """A dbt project with the options of the command, which have the same meaning as in dbt."""
+    """A dbt project, and the command's options, which have the same meaning as in dbt."""
 
     project_dir: str | None = None
     profiles_dir: str | None = None
@@ -76,7 +76,7 @@ class DbtProject:
     def models(
         self, select: Sequence[str] = (), exclude: Sequence[str] = (), selector: str | None = None
     ) -> list[str]:
-        """The selected models that are a `backfilled_mv`, each as a selector of dbt.
+        """Return the selected models that are a `backfilled_mv`, each as a selector of dbt.
 
         :raises DbtFailed: if dbt cannot parse the project or knows no such selector
         """
@@ -94,9 +94,9 @@ class DbtProject:
     def run(self, models: Sequence[str], one_barrier: bool = False) -> list[ModelResult]:
         """Run `dbt run` for these models, and return the results even if it fails.
 
-        If hooks on-run-start or on-run-end fail, they are among the results.
+        If a hook on-run-start or on-run-end fails, the hook is among the results.
 
-        :param one_barrier: make one barrier per model, and ignore the config
+        :param one_barrier: make one barrier per model, whatever its config says
         :raises DbtFailed: if dbt ended before any model ran
         """
         command = ["run", *_option("--select", [f"fqn:{model}" for model in models])]
@@ -109,7 +109,7 @@ class DbtProject:
         ]
 
     def operation(self, name: str, **arguments: Any) -> None:
-        """Run a run-operation, and pass on its lines.
+        """Run a run-operation, and pass its lines to `hear`.
 
         :raises DbtFailed: if it fails
         """
@@ -128,7 +128,7 @@ class DbtProject:
         return [json.loads(line) for line in lines if line.startswith("{")]
 
     def _invoke(self, command: Sequence[str], errors: list[str] | None = None) -> Any:
-        """Return the result of a dbt command; the errors that it logs are added to `errors`."""
+        """Return the result of a dbt command. The errors that dbt logs are added to `errors`."""
         errors = [] if errors is None else errors
 
         def record(event: EventMsg) -> None:

@@ -19,15 +19,15 @@ from dbt.adapters.spark_backfill.cli.status import name_of, percent, share
 Row = dict[str, Any]
 
 NOTHING = "\u2013"
-"""Shown if there is no number."""
+"""The text that is shown if there is no number."""
 
 NOTABLE = 20
-"""The number of barriers other than `advance` that an MV's page lists: the last ones."""
+"""How many of the last barriers with another kind than `advance` are listed for an MV."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """The output of the run-operation `backfill_report`, whose comment describes it."""
+    """The output of the run-operation `backfill_report`. The comment of its macro describes it."""
 
     head: Row
     mvs: list[Row]
@@ -35,7 +35,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Table:
-    """Cells are text. Columns whose name is in `numbers` are aligned to the right."""
+    """A table of texts. Columns whose name is in `numbers` are aligned to the right."""
 
     columns: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
@@ -52,16 +52,16 @@ class Figure:
     svg: str | None
     table: Table
     legend: tuple[tuple[str, str], ...] = ()
-    """The class in the page's style and the name of each mark."""
+    """For each mark of the plot, its class in the page's style and its name."""
     axis: str = "barrier"
-    """The text to the right; none if the plot has it."""
+    """The text to the right of the axis; empty if the plot itself has it."""
     note: str = ""
 
 
 def read_report(project: DbtProject, models: Sequence[str] | None = None) -> Report:
-    """Read all MVs of the project, or these models, by one run-operation.
+    """Read all MVs of the project, or only these models, with one run-operation.
 
-    :raises DbtFailed: if it fails
+    :raises DbtFailed: if the run-operation fails
     """
     arguments = {} if models is None else {"models": list(models)}
     head, *mvs = project.read_json("backfill_report", **arguments)
@@ -113,7 +113,7 @@ def render(report: Report) -> str:
 
 
 def _labelled(svg: str, label: str) -> Markup:
-    """A plot that a screen reader reads as an image with these words."""
+    """Return a plot that a screen reader presents as an image with this label."""
     return Markup('<svg role="img" aria-label="{}" ').format(label) + Markup(
         svg.removeprefix("<svg ")
     )
@@ -123,7 +123,7 @@ def _labelled(svg: str, label: str) -> Markup:
 
 
 def _state(mv: Row) -> tuple[str, str]:
-    """The activity of the MV, as a class of the page's style and in words."""
+    """Return the activity of the MV, as a class of the page's style and in words."""
     if mv["backfill_finished"]:
         return "finished", "finished"
     if mv.get("paused") or mv.get("rate_limit") == 0:
@@ -175,7 +175,7 @@ def _facts(mv: Row) -> list[tuple[str, str]]:
 
 
 def _ruling(mv: Row) -> str:
-    """The rows that a barrier may read, and what limits them."""
+    """Return how many rows a barrier may read, and the setting that limits them."""
     limit = mv.get("rate_limit")
     rows = "any number" if limit is None else "none" if limit == 0 else f"up to {_number(limit)}"
     by = {"config": "by its config", "pause": "paused", "throttle": "throttled"}[mv["ruled_by"]]
@@ -197,7 +197,7 @@ def _settings(mv: Row) -> Table:
 
 
 def _events(mv: Row) -> Table:
-    """The last unusual barriers."""
+    """Return a table of the last unusual barriers."""
     found = [event for group in mv["barriers"] for event in group.get("notable") or []]
     rows = [
         (f"{event['epoch']:,}", _clock(_time(event["committed_at"])), event["kind"],
@@ -261,7 +261,7 @@ def _of(group: Row) -> int | None:
 
 
 def _pauses(controls: list[Row], read_at: datetime) -> list[tuple[datetime, datetime]]:
-    """The times in which a pause applied; the last one may not have ended."""
+    """Return the periods in which a pause applied. The last pause may not have ended."""
     spans, since = [], None
     for control in controls:
         at = _time(control["set_at"])
@@ -374,7 +374,7 @@ def _bar_figure(
     line: float | None = None,
     whole: bool = False,
 ) -> Figure:
-    """One bar and one row of the table per group of barriers."""
+    """Return a figure with one bar, and one row of its table, per group of barriers."""
     bars = [
         plots.Bar(g["first_epoch"], g["last_epoch"], part)
         for g, part in zip(groups, parts, strict=True)
@@ -456,7 +456,7 @@ def _clock(at: datetime, *, seconds: bool = False) -> str:
 
 
 def _day(at: datetime) -> str:
-    """The text with non-breaking blanks, for a sentence."""
+    """Return the date with non-breaking blanks, for a sentence."""
     return at.strftime("%d %b %Y, %H:%M").lstrip("0").replace(" ", "\u00a0")
 
 
@@ -473,7 +473,7 @@ def _rate(rate: float | None) -> str:
 
 
 def _duration(seconds: float | None) -> str:
-    """The usual text with non-breaking blanks."""
+    """Return the text of a duration with non-breaking blanks."""
     text = duration_text(seconds)
     return NOTHING if seconds is None else text.replace(" ", "\u00a0")
 
@@ -485,7 +485,7 @@ def _seconds(seconds: float | None) -> str:
 
 
 def _unit(seconds: float) -> tuple[float, str]:
-    """The divisor of seconds for an axis, and the unit of the result."""
+    """Return the number by which an axis divides seconds, and the unit of the result."""
     if seconds < 200:
         return 1.0, "seconds"
     return (60.0, "minutes") if seconds < 12_000 else (3600.0, "hours")

@@ -1,4 +1,4 @@
-"""The output of the run-operation `backfill_progress`, for people and for programs."""
+"""Show the output of the run-operation `backfill_progress` to people and to programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DONE, OPEN = "█", "░"
 FINISHED, READ, NO_ROWS = "█", "▒", "·"
 
 OTHER_COLUMNS = 62
-"""The width of a table without its first column."""
+"""The width of a table without the first column."""
 
 
 def read_rows(project: DbtProject, models: Sequence[str] = (), by: str | None = None) -> list[Row]:
@@ -58,14 +58,14 @@ def name_of(row: Row) -> str:
 
 
 def number(value: float, whole: float) -> str:
-    """The exact number up to `whole`, then in millions or milliards."""
+    """Return the exact number if it is below `whole`, else millions or milliards."""
     if value < whole - 0.5:
         return f"{value:,.0f}"
     return f"{value / 1e6:,.1f} M" if value < 999_949_999 else f"{value / 1e9:,.1f} G"
 
 
 def share(row: Row) -> float:
-    """The share that is backfilled, from 0 to 1; 1 only if the MV has finished."""
+    """Return the share that is backfilled, from 0 to 1. It is 1 only if the MV has finished."""
     return 1.0 if row["backfill_finished"] else min(row["progress"] or 0.0, 0.999)
 
 
@@ -74,7 +74,7 @@ def percent(row: Row) -> str:
 
 
 def state(row: Row) -> str:
-    """The time left, or the reason why there is none."""
+    """Return the time left, or `finished` or `paused`."""
     if row["backfill_finished"]:
         return "finished"
     if row.get("paused"):
@@ -83,7 +83,7 @@ def state(row: Row) -> str:
 
 
 def lag(row: Row) -> str:
-    """The time since the commit of the first version that the MV does not show yet."""
+    """Return the time since the commit of the first version that the MV does not show yet."""
     if row.get("behind") is None:
         return "?"
     return "0" if row["behind"] == 0 else duration(row.get("behind_seconds"))
@@ -95,7 +95,7 @@ def bar(share: float | None, width: int) -> Text:
 
 
 def duration(seconds: float | None) -> str:
-    """The format of the barriers' lines; in days from a hundred hours on."""
+    """Return seconds in the format of the barriers' lines, or in days from a hundred hours on."""
     if seconds is None:
         return "-"
     if seconds < 100:
@@ -108,7 +108,7 @@ def duration(seconds: float | None) -> str:
 def vnode_map(rows: Sequence[Row], width: int = 64, lines: int = 4) -> Text:
     """Return a character per vnode, or for several vnodes if the lines have no room for all.
 
-    A character for several vnodes shows what is true of all of them.
+    A character for several vnodes shows what is true of all these vnodes.
     """
     ordered = sorted(rows, key=lambda row: int(row["vnode"]))
     each = -(-len(ordered) // (width * lines)) or 1
@@ -127,7 +127,7 @@ def vnode_map(rows: Sequence[Row], width: int = 64, lines: int = 4) -> Text:
 
 
 def vnode_heading(row: Row, rows: Sequence[Row], width: int = 64, lines: int = 4) -> Text:
-    """The text above the map of an MV."""
+    """Return the text above the map of an MV."""
     each = -(-len(rows) // (width * lines)) or 1
     finished = sum(bool(row["backfill_finished"]) for row in rows)
     told = f"  {finished:,} of {len(rows):,} vnodes finished"

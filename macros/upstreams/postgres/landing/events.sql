@@ -1,7 +1,7 @@
 {#-
-    Return the statement that lands `events`, a select of rows of the change table, in one commit. If it is sent twice, the second one adds
-    nothing. If two run at once, the second one conflicts. `from`: a position before all these events; the merge does not read the rows up
-    to it.
+    Return the statement that lands `events`, a select of rows of the change table, in one commit. If the statement is sent twice, the second
+    execution adds no row. If two such statements run at the same time, the second one fails with a conflict. `from`: a position before all these
+    events; the statement does not read the table's rows up to this position.
 -#}
 {% macro get_land_sql(table, events, from=none) -%}
     {%- set names = (table.columns + dbt_backfill.landed_columns()) | map(attribute='name') | list -%}
@@ -26,10 +26,11 @@
 
 
 {#-
-    Return the events of a table in the slot up to a position, as rows of the change table; with `from` and `at` only the events after
-    `from`, and a watermark, see get_events_query. `new` and `old` are wal2json's values of the row after and before the change, as texts by
-    column. A value that is in neither was not changed. An update that changes a key becomes a delete and an insert. If a column that is not
-    null has a null in an event, the value was a NaN or an infinity, or the event is older than the constraint: the value counts as missing.
+    Return the events of a table in the slot up to a position, as rows of the change table. With `from` and `at`, return only the events after `from`,
+    and a watermark, see get_events_query. `new` and `old` are wal2json's values of the row after and before the change, as texts by column. If a
+    column is in neither of them, its value was not changed. An update that changes a key becomes a delete and an insert. If an event has a null in a
+    column that is NOT NULL, the value was a NaN or an infinity, or the event is older than the NOT NULL constraint. In both cases the value counts as
+    missing.
 -#}
 {% macro get_landed_events_sql(landing, table, to, from=none, at=none) -%}
     {%- set told = table.columns | selectattr('told') | map(attribute='name') | list -%}
@@ -61,8 +62,8 @@
                 map_from_entries(transform(coalesce(told.identity, array()), c -> struct(c.name, c.value))) as old
             from (
                 {#-
-                    Put numbers into quotes: Spark would read a number as a double before it converts it to text. The pattern matches no
-                    text, because there the quotes are escaped.
+                    Put numbers into quotes: Spark would read a number as a double before it converts the number to text. The pattern does not match
+                    inside a text, because quotes in a text are escaped.
                 #}
                 select from_json(
                         regexp_replace(value_1, '"value":(-?[0-9][^,}]*)', {{ dbt_backfill.string_literal('"value":"$1"') }}),
@@ -85,8 +86,8 @@
 {#-
     Return the value of a column of the change table, from the text that PostgreSQL writes in its ISO style. If Spark cannot convert a
     value, the statement fails, because null would be another value. Spark itself would read a date before Christ as one after Christ, and
-    round a decimal. Readers read a timestamp in UTC, see check_postgres_table. The text has a time zone if the event is older than the
-    change of the column's type to one without a time zone.
+    round a decimal. Readers read a timestamp in UTC, see check_postgres_table. If the column's type was changed from a type with a time zone to a
+    type without, older events have a text with a time zone.
 -#}
 {% macro get_landed_value_sql(table, column) %}
     {%- set name, type = dbt_backfill.string_literal(column.name), dbt_backfill.type_sql(column.type) -%}
@@ -108,13 +109,13 @@
 
 
 {#-
-    Return a query in PostgreSQL's SQL for the events of a table in the commits up to a position: value_1 is wal2json's text, value_2 the
-    end of the event's commit, value_3 its number within the transaction, value_4 the transaction with its epoch. The query does not move
-    the slot forward, so a second query returns the same events.
+    Return a query in PostgreSQL's SQL for the events of a table in the commits up to a position: value_1 is wal2json's text, value_2 is the end of
+    the event's commit, value_3 is the number of the event within its transaction, and value_4 is the transaction with its epoch. The query does not
+    move the slot forward, so a second query returns the same events.
 
-    With `from`, the position up to which the table has landed, there is one more row, with the action `W` and the time `at`. It says that
-    these are all events after `from`. If the slot was moved beyond `from` meanwhile, there is no row at all: the slot does not return again
-    the events that another reader has consumed. The query checks this after it has read the events, because a slot only moves forward.
+    With `from`, the position up to which the table has landed, there is one more row, with the action `W` and the time `at`. This row says that the
+    query has returned all events after `from`. If the slot was moved beyond `from` meanwhile, the query returns no row at all, because the slot does
+    not return the events that another reader has consumed. The query checks this after it has read the events, because a slot only moves forward.
 -#}
 {% macro get_events_query(slot, table, to, from=none, at=none) -%}
     {%- set name, end = dbt_backfill.postgres_literal(slot), dbt_backfill.get_postgres_lsn(to) -%}
@@ -157,9 +158,9 @@
       'changes': the number of changes in the batch, with the marks of transactions; less than `rows` if the batch has all changes up to
         `flushed`,
       'reached': the end of the last commit in the batch; null if there is none,
-      'at': the time of that commit, or of the query; no later commit is older, unless the clock was set back,
+      'at': the time of that commit, or of the query. Later commits have later times, unless the clock was set back,
       'held': bytes of WAL that the slot keeps,
-      'confirmed': the position where these bytes begin: another reader may have consumed the earlier ones
+      'confirmed': the position where these bytes begin. Another reader may have consumed the earlier bytes
     }
 -#}
 {% macro get_batch_query(slot, tables, rows) -%}
@@ -200,8 +201,8 @@
 
 
 {#-
-    Return the options of wal2json. Only since 2.6 it has an option that writes numbers as texts, so the option is not used;
-    check_postgres_table refuses the columns that need it.
+    Return the options of wal2json. wal2json can write numbers as texts only since its version 2.6, so that option is not used; check_postgres_table
+    refuses the columns that need it.
 -#}
 {% macro get_wal2json_options(tables) -%}
     {%- set names, special = [], "([ ',.*\\\\])" -%}

@@ -1,5 +1,5 @@
 {#-
-    Land the slot of a feed in the middle of a barrier, with all tables that share the slot. Thus a run does not depend on another process.
+    Land the changes of a feed's slot in the middle of a barrier, for all tables that share the slot. So a run does not depend on another process.
     Return true if a model names a slot for the feed.
 -#}
 {% macro postgres_land_feed(upstream) %}
@@ -14,7 +14,8 @@
 
 {#-
     Return, for each model of the project whose change_feed names a slot, {
-      'id', 'name': of the model, 'slot', 'catalog': Spark's catalog of the database, 'format': of the change table if it has to be created,
+      'id', 'name': of the model, 'slot', 'catalog': Spark's catalog of the database, 'format': the format of the change table if it has to be
+        created,
       'relation', 'rendered': the change table, 'upstream': the relation whose changes it contains, 'table': the upstream's name in
       PostgreSQL
     }
@@ -31,8 +32,9 @@
             {%- endfor -%}
             {%- if not nodes.feed or not nodes.upstream or not dbt_backfill.get_catalog(nodes.upstream) -%}
                 {%- do dbt_backfill.refuse(
-                    'its change_feed names a slot, but its query reads no PostgreSQL table beside ' ~ (feed.relation or 'a relation of change_feed'),
-                    'See docs/postgres.md for how to write both', mv=name
+                    "its change_feed sets 'slot', but the model depends on no PostgreSQL table beside "
+                        ~ (feed.relation or 'a relation of change_feed'),
+                    'Correct the query and the change_feed as in docs/postgres.md', mv=name
                 ) -%}
             {%- endif -%}
             {%- do all.append({
@@ -47,19 +49,19 @@
 
 
 {#-
-    Return {'slot', 'catalog', 'tables': the entries of `all` that are landed from the slot}. They are landed together, because the slot is
-    moved forward only when each table has its events. Models may share a change table.
+    Return {'slot', 'catalog', 'tables': the entries of `all` that are landed from the slot}. These tables are landed together, because the slot is
+    moved forward only after each table has its events. Models may share a change table.
 -#}
 {% macro new_landing(slot, all) %}
     {%- set landed, tables = all | selectattr('slot', 'equalto', slot) | list, [] -%}
     {%- for rendered, same in landed | groupby('rendered') -%}
         {%- do tables.append(same[0]) -%}
         {%- for other in same if other.catalog != landed[0].catalog or other.table != same[0].table -%}
-            {%- set shared, first, what = ('slot ' ~ slot, landed[0], 'database') if other.catalog != landed[0].catalog
-                else ('change table ' ~ rendered, same[0], 'table') -%}
+            {%- set shared, first, what = ('slot ' ~ slot, landed[0], 'are in different databases') if other.catalog != landed[0].catalog
+                else ('change table ' ~ rendered, same[0], 'are different tables') -%}
             {%- do dbt_backfill.refuse(
-                'its change_feed shares the ' ~ shared ~ ' with the model ' ~ first.name ~ ', whose upstream is another ' ~ what,
-                'Give each of the two models its own', mv=other.name
+                'its change_feed has the same ' ~ shared ~ ' as the model ' ~ first.name ~ ', but the upstreams of the two models ' ~ what,
+                'Give each of the two models its own slot or change table', mv=other.name
             ) -%}
         {%- endfor -%}
     {%- endfor -%}
@@ -68,12 +70,13 @@
 
 
 {#-
-    Return the landing with 'confirmed', the position from which its slot continues, and with its tables prepared. Each table also has {
+    Prepare the tables of a landing. Return the landing with 'confirmed', the position from which its slot continues, and with more facts. Each table
+      also has {
       'facts': see get_postgres_facts_query,
-      'kind': of the change table, `delta` or `iceberg`,
-      'columns': of the change table, without the columns that landing adds: {
-        'name', 'type': of Spark, 'source_type': of PostgreSQL, `told`: whether events contain it, 'doubtful': whether a null that wal2json
-        writes for it stands for another value
+      'kind': the kind of the change table, `delta` or `iceberg`,
+      'columns': the columns of the change table, without the columns that landing adds: {
+        'name', 'type': of Spark, 'source_type': of PostgreSQL, `told`: true if events contain the column, 'doubtful': true if wal2json may write a
+        null instead of another value
       }
     }
 -#}
@@ -91,15 +94,15 @@
     {%- set slot = known[0].facts.slot -%}
     {%- set goes_on = slot is not none and slot.wal_status != 'lost' -%}
     {%- if not goes_on -%}
-        {#- PostgreSQL has no list of its output plugins, so try to make a temporary slot. Spark's scripts cannot catch an error of a
-            database. So a block of PostgreSQL catches the error, and the same connection reads it. -#}
+        {#- PostgreSQL has no list of its output plugins, so try to make a temporary slot with the plugin. Spark's scripts cannot catch an error of a
+            database. So a block of PostgreSQL catches the error, and the same connection reads the error. -#}
         {%- set attempt = 'do $$ begin perform ' ~ dbt_backfill.get_temporary_slot_sql(landing.slot)
             ~ "; exception when others then perform set_config('dbt_backfill.error', sqlerrm, false); end $$" -%}
         {%- set error = dbt_backfill.read_from_postgres(landing, 'see whether PostgreSQL has wal2json',
             "select jsonb_build_object('error', nullif(current_setting('dbt_backfill.error', true), ''))::text as value_1", attempt).error -%}
         {%- if error -%}
             {%- do dbt_backfill.refuse(
-                'PostgreSQL makes no slot with the output plugin wal2json: ' ~ error,
+                'PostgreSQL cannot create a slot with the output plugin wal2json: ' ~ error,
                 'If wal2json is missing, install it on the server (Debian: postgresql-15-wal2json). If PostgreSQL has the setting '
                     ~ 'output_plugin_libraries, add wal2json to it', mv=landing.tables[0].name
             ) -%}
@@ -118,12 +121,12 @@
 
 
 {#-
-    Make the slot, unless another landing has made it meanwhile, and return the position where it begins. First refuse a database whose WAL
-    is behind a change table, see read_landed_places: after its WAL has passed the change table's position, nothing would show that the
-    database was restored.
+    Make the slot, unless another landing has made it meanwhile, and return the position where it begins. Before that, refuse a database whose WAL is
+    behind a change table, see read_landed_places. Such a database was restored, and once its WAL has passed the change table's position, this could
+    not be detected any more.
 
     Arguments:
-      lost (dict or none): the old slot, which has to be dropped first; none if there is none.
+      lost (dict or none): the old slot, which has to be dropped before; none if there is no old slot.
 -#}
 {% macro make_slot(landing, lost) %}
     {%- do dbt_backfill.read_landed_places(landing) -%}
@@ -141,7 +144,7 @@
 {% endmacro %}
 
 
-{#- Create the change table, or add its missing columns. Return the table as described at prepare_landing. -#}
+{#- Create the change table, or add its missing columns. Return the table with the entries that prepare_landing describes. -#}
 {% macro prepare_change_table(table) %}
     {%- set relation, found = table.relation, dbt_backfill.load_table(table.relation) -%}
     {%- set kind = dbt_backfill.get_table_format(found, relation) if found else table.format -%}

@@ -1,5 +1,5 @@
 {#-
-    Land the changes of a slot, batch by batch, until it has none left up to the position that was flushed at the last read. The progress of
+    Land the changes of a slot, batch by batch, until no changes are left up to the position that was flushed at the last read. The progress of
     landing is stored only in the change tables: a table has landed up to its greatest _lsn, and earlier events that the slot still has are
     skipped.
 
@@ -10,13 +10,13 @@
 {% macro run_landing(landing, given) %}
     {%- set landing = dbt_backfill.prepare_landing(landing) -%}
     {#-
-        A slot only has flushed WAL, so a message is committed to flush it. This commit does not wait for a synchronous standby, which may
-        be down.
+        A slot returns only flushed WAL, so a message is committed to flush the WAL. This commit does not wait for a synchronous standby, because the
+        standby may be down.
     -#}
     {%- do dbt_backfill.read_from_postgres(landing, 'flush the WAL', "select case when pg_current_wal_insert_lsn() > pg_current_wal_flush_lsn()"
         ~ " then concat(set_config('synchronous_commit', 'local', true), pg_logical_emit_message(true, 'dbt_backfill', '')) end as value_1") -%}
     {%- set run = namespace(landing=dbt_backfill.begin_change_tables(dbt_backfill.read_landed_places(landing)), is_first=true, done=false) -%}
-    {#- Jinja has no while. With two nested loops, few turns are idle after the end. -#}
+    {#- Jinja has no `while`. Two nested loops allow a million turns, and few of them are executed after the end. -#}
     {%- for _ in range(1000) -%} {%- if not run.done -%} {%- for _ in range(1000) -%} {%- if not run.done -%}
         {%- set tables = run.landing.tables -%}
         {%- set batch = dbt_backfill.read_from_postgres(landing, 'look at the changes of the slot ' ~ landing.slot,
@@ -30,14 +30,14 @@
             {%- for table in tables if to > table.landed -%}
                 {%- set events = dbt_backfill.get_landed_events_sql(landing, table, to, table.landed, batch.at) -%}
                 {%- set sql = dbt_backfill.get_land_sql(table, events, table.landed) -%}
-                {#- If two landings run at once, one loses the conflict. On Iceberg its statement fails. On Delta it reads the other
-                    landing's events before the slot is moved forward. -#}
+                {#- If two landings run at the same time, one of them loses the conflict. On Iceberg the statement of this landing fails. On Delta
+                    this landing reads the other landing's events before it moves the slot forward. -#}
                 {%- do dbt_backfill.run_table('land the changes of ' ~ table.table,
                     'begin ' ~ dbt_backfill.get_yielding_sql(sql, 'delta') ~ ' end' if table.kind == 'delta' else sql) -%}
             {%- endfor -%}
             {%- set run.landing = dbt_backfill.read_landed_places(run.landing, only_new=true) -%}
             {%- set landed = run.landing.tables | map(attribute='landed') | min -%}
-            {#- A slot cannot be moved back. -#}
+            {#- A slot cannot be moved back, so the position is checked before the slot is moved. -#}
             {%- set end = dbt_backfill.get_postgres_lsn([landed, to] | min) -%}
             {%- set advance -%}
                 select (
@@ -57,7 +57,7 @@
             {%- if megabytes >= given.wal_warning_mb -%}
                 {%- do exceptions.warn(
                     'land_changes: the slot ' ~ landing.slot ~ ' has held back ' ~ '{:,.0f}'.format(megabytes) ~ ' MB of WAL (wal_warning_mb is '
-                        ~ given.wal_warning_mb ~ '); a transaction may have been open for long, or changes are landed too seldom'
+                        ~ given.wal_warning_mb ~ '). Land the changes more often, or end a transaction that has been open for long'
                 ) -%}
             {%- elif run.is_first -%}
                 {%- do log('slot ' ~ landing.slot ~ ': ' ~ '{:,.1f}'.format(megabytes) ~ ' MB of WAL held back before this landing', info=true) -%}
@@ -85,14 +85,14 @@
 
 {#-
     Return the landing with the state of each change table in its 'tables': {
-      'landed': the position up to which it has every event; none if nothing has ever landed in it,
+      'landed': the position up to which it has every event; none if no event has ever landed in it,
       'timeline': the timeline of the WAL at that position,
       'events': the number of its events; with only_new the number of events that were added since it was last read,
-      'begun', 'note': see get_landing_note. 'begun' is read from the change table: if two landings begin a table at once, both continue
-        with the same id. If a table has landed without a `_note`, the id is made from its name.
+      'begun', 'note': see get_landing_note. 'begun' is read from the change table: if two landings begin a table at the same time, both continue with
+        the same id. If the change table has no `_note`, the id is made from the name of the table.
     }
-    Refuse a database whose WAL has not reached the position up to which a change table has landed. Since the WAL's position was read,
-    another landing may have landed more, so the WAL's position is read again before the refusal.
+    Refuse a database whose WAL has not reached the position up to which a change table has landed. Another landing may have landed more events after
+    the WAL's position was read, so the position is read again before the refusal.
 -#}
 {% macro read_landed_places(landing, only_new=false) %}
     {%- set selects, tables = [], [] -%}
@@ -121,8 +121,8 @@
 
 
 {#-
-    Write the marks that change tables need: a new table gets a mark where its events begin. If events of a table may have been lost, the
-    table gets a gap mark, at which its readers re-anchor. Return the landing with these marks.
+    Write the marks that change tables need. A new table gets a mark where its events begin. If events of a table may have been lost, the table gets a
+    gap mark; its readers re-anchor at this mark. Return the landing with these marks.
 -#}
 {% macro begin_change_tables(landing) %}
     {%- set marks = [] -%}
@@ -132,15 +132,15 @@
     {%- endfor -%}
     {%- if not marks -%} {{ return(landing) }} {%- endif -%}
     {#-
-        Make a temporary slot, because PostgreSQL then waits until all running transactions have ended. Otherwise a commit that is still
-        invisible, because it waits for a standby, would be neither in the feed nor in the table.
+        Make a temporary slot, because PostgreSQL then waits until all running transactions have ended. Without the wait, a commit that waits for a
+        standby, and is therefore still invisible, would be neither in the feed nor in the rows that are read.
     -#}
     {%- do dbt_backfill.read_from_postgres(landing, 'wait for the transactions that are open',
         'select lsn::text as value_1 from ' ~ dbt_backfill.get_temporary_slot_sql(landing.slot)) -%}
     {%- for mark in marks -%}
         {#-
-            A mark has a time. Without a time, the deletion of old events by their time would keep an old mark, which would hide that events
-            are missing.
+            A mark has a time. If it had no time, a user who deletes old events by their time would keep an old mark, and the old mark would hide that
+            events are missing.
         -#}
         {%- set values = {
             '_op': dbt_backfill.string_literal(mark.op), '_lsn': mark.position, '_seq': -2, '_committed_at': 'current_timestamp()',
@@ -163,8 +163,8 @@
 
 
 {#-
-    Return the mark that a table needs: {'op': `w` for the begin of a table, `g` for a gap, before which events may be missing; 'position',
-    'why'}; none if the slot continues where the table ends.
+    Return the mark that a table needs: {'op': `w` for the begin of a table, `g` for a gap, before which events may be missing; 'position', 'why'}.
+    Return none if the slot continues where the table ends.
 -#}
 {% macro get_needed_mark(landing, table) %}
     {%- set confirmed, landed = landing.confirmed, table.landed -%}
@@ -174,7 +174,7 @@
         {%- set why = 'events between ' ~ landed ~ ' and ' ~ confirmed ~ ' were lost with the slot ' ~ landing.slot -%}
         {{ return({'op': 'g', 'position': confirmed, 'why': why}) }}
     {%- elif table.timeline != table.facts.timeline -%}
-        {{ return({'op': 'g', 'position': landed + 1, 'why': 'the timeline of the WAL is ' ~ table.facts.timeline ~ ' and was ' ~ table.timeline}) }}
+        {{ return({'op': 'g', 'position': landed + 1, 'why': 'the timeline of the WAL is ' ~ table.facts.timeline ~ ', but was ' ~ table.timeline}) }}
     {%- elif confirmed < landed and dbt_backfill.tells_otherwise(landing, table) -%}
         {%- set why = 'the slot ' ~ landing.slot ~ ' has other events between ' ~ confirmed ~ ' and ' ~ landed
             ~ ' than have landed, so the database was restored' -%}
@@ -185,10 +185,10 @@
 
 
 {#-
-    True if the database was restored to an earlier state, and its WAL has already passed the previous position. The slot is behind the
-    change table if a landing died. Then the slot's events up to the end of the table are compared with the landed events. If another
-    landing has advanced the slot meanwhile, the comparison proves nothing, and the result is false: the other landing has compared the
-    events itself.
+    True if the database was restored to an earlier state, and its WAL has already passed the position up to which the table has landed. If a landing
+    died, the slot is behind the change table. Then this macro compares the slot's events up to the end of the table with the landed events. If
+    another landing has advanced the slot meanwhile, the comparison proves nothing, and the result is false: the other landing has compared the events
+    itself.
 -#}
 {% macro tells_otherwise(landing, table) %}
     {%- set sql -%}

@@ -87,7 +87,7 @@ def progress(macros: Macros, duck: Duck) -> Progress:
 
 @pytest.fixture
 def with_plan(make_plan: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
-    """The columns of the progress table while this plan exists."""
+    """Return the columns of the progress table while this plan exists."""
 
     def with_plan(**changes: Any) -> dict[str, Any]:
         plan = make_plan(**{"invocation_id": "run7", "planned_at": "noon", **changes})

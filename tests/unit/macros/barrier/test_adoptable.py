@@ -51,18 +51,18 @@ def test_a_table_of_the_columns_of_the_query_is_adopted(macros: Macros, check: A
 @pytest.mark.parametrize(
     ("columns", "told"),
     [
-        ([("k", "bigint")], "lake.mv has no column Shard, which its query returns. Add it to the"),
+        ([("k", "bigint")], "lake.mv has no column Shard, which its query returns. Add this col"),
         (
             [("k", "int"), ("shard", "string")],
-            "lake.mv has the column k of the type int, and its query returns bigint. Cast it in",
+            "lake.mv has the column k of the type int, but its query returns bigint. Cast the",
         ),
         (
             [("k", "bigint"), ("shard", "string"), ("c", "int")],
-            "lake.mv has the column c, which its query does not return. Select it in the query, or",
+            "lake.mv has the column c, which its query does not return. Select this column in the",
         ),
         (
             [("shard", "string"), ("k", "bigint")],
-            "lake.mv has its columns in the order shard, k, and its query returns k, Shard. Select",
+            "lake.mv has its columns in the order shard, k, but its query returns them in the ",
         ),
     ],
 )
@@ -86,7 +86,7 @@ def test_what_a_delta_table_is_partitioned_by_is_told(
 
 def test_a_text_that_the_table_cuts_off_or_pads_is_another_type(check: Any, refused: Any) -> None:
     """A select of the table returns a string."""
-    with refused("lake.mv has the column Shard of the type varchar(5), and its query returns str"):
+    with refused("lake.mv has the column Shard of the type varchar(5), but its query returns str"):
         check(shown=[["k", "bigint"], ["shard", "varchar(5)"], ["", None]])
 
 
@@ -94,7 +94,7 @@ def test_a_text_that_only_the_plan_shows_to_be_padded_is_another_type(
     check: Any, refused: Any
 ) -> None:
     """DESCRIBE of the Delta table says that the column is a string."""
-    with refused("lake.mv has the column Shard of the type char(5), and its query returns string"):
+    with refused("lake.mv has the column Shard of the type char(5), but its query returns string"):
         check(chars={"shard": "char(5)"})
 
 
@@ -112,7 +112,7 @@ def test_what_spark_does_not_merge_into_is_refused_with_its_reason(
         ({"checked": {"null_keys": 2}}, "lake.mv has 2 rows with a null in k, shard. Delete these"),
         (
             {"checked": {"duplicates": True}, "twice": [["1", "'a'"], ["2", "'b'"]]},
-            "the key k, shard is not unique in lake.mv; it occurs twice with (1, 'a'), (2, 'b'). D",
+            "the key k, shard is not unique in lake.mv; duplicate keys: (1, 'a'), (2, 'b'). D",
         ),
     ],
 )
@@ -130,18 +130,18 @@ def test_unequal_keys_of_one_hash_are_not_the_same(check: Any) -> None:
 @pytest.mark.parametrize(
     ("existing", "format", "properties", "told"),
     [
-        ("view", "delta", {}, "lake.mv is a view, which has no rows of its own to adopt. Drop it"),
+        ("view", "delta", {}, "lake.mv is a view, which has no rows of its own to adopt. Drop"),
         (
             "table",
             "iceberg",
             {},
-            "lake.mv is a table of the format iceberg, and file_format is delta. Set file",
+            "lake.mv is a table of the format iceberg, but file_format is delta. Set file",
         ),
         (
             "table",
             "parquet",
             {},
-            "lake.mv is a table of the format parquet, and file_format is delta. Convert",
+            "lake.mv is a table of the format parquet, but file_format is delta. Convert",
         ),
         (
             "table",
@@ -178,7 +178,7 @@ def test_a_reset_replaces_a_table_of_its_format_and_a_view(
     macros.context["model"] = SimpleNamespace(name="mv")
     formats = iter(["parquet", "delta"])
     macros.stub("get_table_format", lambda existing, mv: next(formats))
-    with refused("lake.mv is a table of the format parquet, which no delta table replaces"):
+    with refused("lake.mv is a table of the format parquet, but delta tables cannot repla"):
         macros.call("check_replaced", backfill, relations["mv"].incorporate(type="table"))
 
     macros.call("check_replaced", backfill, relations["mv"].incorporate(type="table"))

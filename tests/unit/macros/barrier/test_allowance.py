@@ -17,14 +17,14 @@ LIFTED = {"value": "default", "set_by": "alice", "set_at": "2026-11-24 10:00"}
 
 
 def run(**changes: Any) -> Any:
-    """The variables of a run's loop before its first barrier."""
+    """Return the variables of a run's loop before its first barrier."""
     start = {"rows": 0, "committed": 0, "rebuild": None, "next": None}
     return SimpleNamespace(**{**start, **changes})
 
 
 @pytest.fixture
 def allow(macros: Macros, backfill: Any, make_state: Any) -> Callable[..., Any]:
-    """The allowance of the next barrier: (rows, what applies)."""
+    """Return the allowance of the next barrier: (rows, what applies)."""
 
     def allow(loop: Any = None, control: Any = None, **options: Any) -> Any:
         backfill["options"].update(options)

@@ -12,7 +12,7 @@ from support.macros import Macros
 
 @pytest.fixture(autouse=True)
 def nodes(macros: Macros) -> dict[str, Any]:
-    """The nodes of the project, which create other tables."""
+    """Return the nodes of the project, which create other tables."""
     nodes: dict[str, Any] = {}
     macros.context["graph"] = SimpleNamespace(nodes=nodes)
     return nodes
@@ -42,7 +42,7 @@ def test_a_table_of_the_project_that_has_the_name_of_a_state_is_refused(
     nodes["model.p.other"] = {**OTHER, "alias": alias}
 
     with refused(
-        f"{{name}} has the name of {stands}, and the model other makes a table there. ".format(
+        f"{{name}} is the name of {stands}, but the model other creates a table of the ".format(
             name=f"lake.{alias}".replace("MV__B", "mv__b")
         )
     ):
@@ -79,8 +79,8 @@ def test_partitions_are_for_a_live_database_only(
 ) -> None:
     options["backfill_partitions"] = 4
     with refused(
-        "backfill_partitions is 4, and lake.up is a table that Spark itself divides among its "
-        "tasks. Remove backfill_partitions; it sets how many connections read a range of a "
+        "backfill_partitions is 4, but lake.up is not a table of a live database. Remove "
+        "backfill_partitions; it sets how many connections read a range of a "
         "live database"
     ):
         macros.call("check_options_of_upstream", {"relation": up, "kind": "delta"}, None, options)

@@ -71,7 +71,10 @@ Compact = Callable[..., list[str]]
 
 @pytest.fixture
 def compact(macros: Macros, backfill: Any) -> Compact:
-    """The lines of a sort or compaction after barrier 5. Its statements return these rows."""
+    """Return the lines of a sort or compaction after barrier 5.
+
+    Its statements return these rows.
+    """
 
     def compact(work: str, *results: list[Any]) -> list[str]:
         macros.results = [[result] for result in results]
@@ -129,7 +132,7 @@ def test_files_that_iceberg_could_not_rewrite_are_a_warning(
 
 @pytest.mark.parametrize(
     ("work", "done", "then"),
-    [("sort", "sorted", "To sort the MV, run"), ("compact", "compacted", "It is tried again when")],
+    [("sort", "sorted", "To sort the MV, run"), ("compact", "compacted", "A later run compacts")],
 )
 def test_an_error_is_a_warning_with_the_adapter(
     macros: Macros, compact: Compact, work: str, done: str, then: str

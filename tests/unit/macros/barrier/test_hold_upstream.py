@@ -13,7 +13,10 @@ HELD = {"dbt_backfill_b1": 7}  # the existing tags, and the snapshot of each
 
 
 def plan(version: str | None = "7", **other: Any) -> dict[str, Any]:
-    """A plan. `version` is the upstream's version that the plan reads, or None if it reads none."""
+    """Return a plan.
+
+    `version` is the upstream's version that the plan reads, or None if it reads none.
+    """
     source = {"role": "upstream", "relation": "lake.up", "kind": "iceberg"}
     return {
         "kind": "advance",
@@ -78,8 +81,9 @@ def test_the_first_barrier_that_leaves_the_version_or_the_mode_lets_it_go(
 def release(
     macros: Macros, backfill: Any, options: Any, make_state: Any, make_plan: Any, make_source: Any
 ) -> Callable[..., list[str]]:
-    """The statements that are sent after all rows were read, by the run that staged the last rows
-    or by a later run.
+    """Return the statements that a run sends after all rows were read.
+
+    Either this run or an earlier one staged the last rows.
     """
     macros.context["adapter"].cache_dropped = lambda relation: ""
     backfill["upstream"]["kind"] = "postgres"

@@ -25,7 +25,7 @@ DOWN = {"range_low": ["5", "6"], "range_high": ["1", "2"]}
 
 
 def returned(within: Callable[[Key], bool], rows: Rows = UPSTREAM) -> Rows:
-    """The rows that the query returns for the keys within these bounds."""
+    """Return the rows that the query returns for the keys within these bounds."""
     return {key: name for key, name in rows.items() if key[1] != 5 and within(key)}
 
 

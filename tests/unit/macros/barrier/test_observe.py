@@ -142,7 +142,7 @@ def test_an_mv_that_was_created_since_dbt_listed_the_tables_is_read(
 
 
 def missing(analysis: Any) -> dict[str, Any]:
-    """What a run observes if there is no MV, in the session of `make_state`."""
+    """Return what a run observes if there is no MV, in the session of `make_state`."""
     settings = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "false"}
     return {"analysis": analysis, "state": {"settings": settings}}
 
@@ -197,8 +197,8 @@ def test_a_state_of_another_format_is_refused_by_its_number(
     properties = {"dbt_backfill.id": "b1", **({"dbt_backfill.format": format} if format else {})}
     with refused(
         f"its state lake.mv__progress has the format {format or 1}, but this version of the "
-        "package reads 2. Use the version of the package that made it, or drop lake.mv, "
-        "lake.mv__progress and lake.mv__barriers to build it again."
+        "package reads 2. Use the version of the package that created the state, or drop lake.mv, "
+        "lake.mv__progress and lake.mv__barriers to build the MV again."
     ):
         observe(exist, properties)
     assert macros.statements == []
@@ -225,8 +225,8 @@ def test_an_mv_that_was_altered_to_be_inexact_is_refused(
     options["file_format"] = file_format
     properties = {**OURS, "format": f"{file_format}/parquet", name: value}
     with refused(
-        f"lake.mv has the table property '{name}' = '{value}', under which barriers are not exact. "
-        f"ALTER TABLE lake.mv SET TBLPROPERTIES ('{name}' = '{needed}')."
+        f"lake.mv has the table property '{name}' = '{value}', so barriers would not be exact. "
+        f"Execute ALTER TABLE lake.mv SET TBLPROPERTIES ('{name}' = '{needed}')."
     ):
         observe(properties=properties)
     assert macros.statements == []
@@ -235,7 +235,7 @@ def test_an_mv_that_was_altered_to_be_inexact_is_refused(
 def test_an_mv_that_is_gone_is_refused(observe: Observe, refused: Any) -> None:
     with refused(
         "lake.mv does not exist, but its state does (lake.mv__progress). Restore the MV, or drop "
-        "lake.mv__progress to build it again."
+        "lake.mv__progress to build the MV again."
     ):
         observe("pb", epoch=1)
 
@@ -243,9 +243,9 @@ def test_an_mv_that_is_gone_is_refused(observe: Observe, refused: Any) -> None:
 @pytest.mark.parametrize("exist", ["m", "mb"])
 def test_a_state_that_is_missing_is_refused(observe: Observe, refused: Any, exist: str) -> None:
     with refused(
-        "its state is missing: lake.mv__progress does not exist. Restore it, or drop lake.mv to "
-        "build it again, or have its rows compared with the query: dbt run-operation adopt_table "
-        "--args '{model: mv}'."
+        "its state is missing: lake.mv__progress does not exist. Restore the state, or drop "
+        "lake.mv to build the MV again, or have its rows compared with the query: dbt run-"
+        "operation adopt_table --args '{model: mv}'."
     ):
         observe(exist)
 
@@ -257,15 +257,15 @@ def test_a_copy_without_its_state_is_refused_as_a_clone_with_both_ways(
     observe: Observe, refused: Any
 ) -> None:
     with refused(
-        "lake.mv is a clone of the MV prod.mv, without its state. To continue from the state of "
-        "that MV: dbt run-operation clone_backfill --args '{model: mv, source: prod.mv, "
-        "replace: true}'. To have its rows compared with the query: dbt run-operation "
-        "adopt_table --args '{model: mv}'."
+        "lake.mv is a clone of the MV prod.mv, but the state of that MV was not cloned. To "
+        "continue from the state of that MV: dbt run-operation clone_backfill --args '{model: mv, "
+        "source: prod.mv, replace: true}'. To have the rows of the clone compared with the query: "
+        "dbt run-operation adopt_table --args '{model: mv}'."
     ):
         observe("m", COPIED)
     with refused(
-        "lake.mv is a clone of the MV prod.mv, without its state. To continue from the state of "
-        "that MV: "
+        "lake.mv is a clone of the MV prod.mv, but the state of that MV was not cloned. To "
+        "continue from the state of that MV: "
     ):
         observe("m", {**OURS, "dbt_backfill.mv": "lake.mv", "dbt_backfill.clone": "prod.mv"})
 
@@ -276,7 +276,7 @@ def test_a_copy_with_a_state_that_was_copied_beside_it_is_refused(
     """A barrier may have been committed between the two copies, but the ids do not show this."""
     with refused(
         "lake.mv is a copy of the MV prod.mv, and its state is a copy too, but clone_backfill did "
-        "not make them, so they may be of different barriers. "
+        "not make them, so the two copies may be of different barriers. "
     ):
         observe(properties=COPIED)
 
@@ -308,8 +308,8 @@ def test_what_an_mv_of_before_has_left_is_not_a_state(observe: Observe, left: st
 
 
 NO_CONTROLS = (
-    "lake.mv__controls exists, but is not a controls table of this package. Rename it, or give "
-    "the model another alias."
+    "lake.mv__controls has the name of its controls table, but was not created by this package. "
+    "Rename that table, or give the model another alias."
 )
 
 
@@ -339,8 +339,8 @@ def test_controls_of_others_that_appear_later_are_refused(
 
 FOREIGN = (
     "lake.mv exists, but was not made by this materialization. To keep its rows: dbt run-operation "
-    "adopt_table --args '{model: mv}'. To replace it: set replace_existing to true, and run the "
-    "model once with --full-refresh. Or drop or rename it."
+    "adopt_table --args '{model: mv}'. To replace the table: set replace_existing to true, and run "
+    "the model once with --full-refresh. Or drop or rename the table."
 )
 
 
@@ -377,8 +377,8 @@ def test_another_format_than_the_mv_was_made_in_is_refused(
 ) -> None:
     options["file_format"] = file_format
     with refused(
-        f"file_format changed from {made_as} to {file_format} since lake.mv was made. Undo the "
-        "change, or drop lake.mv and lake.mv__progress to build it again."
+        f"file_format changed from {made_as} to {file_format} since lake.mv was created. Undo the "
+        "change, or drop lake.mv and lake.mv__progress to build the MV again."
     ):
         observe(properties={**OURS, **properties})
 
@@ -482,10 +482,10 @@ def test_an_iceberg_mv_that_was_replaced_is_refused(
     observe_iceberg: Observe, refused: Any, history: Any
 ) -> None:
     with refused(
-        "lake.mv was replaced or rolled back by something else since the barrier 2, which left it "
-        "at the snapshot 11. Undo that, or drop it and lake.mv__progress to build it again, or "
-        "only the state (dbt run-operation drop_backfill --args '{model: mv, keep_mv: true}') to "
-        "adopt the table."
+        "lake.mv was replaced or rolled back by something else since the barrier 2 left it at the "
+        "snapshot 11. Undo that change, or drop lake.mv and lake.mv__progress to build the MV "
+        "again, or drop only the state (dbt run-operation drop_backfill --args '{model: mv, "
+        "keep_mv: true}') to adopt the table."
     ):
         observe_iceberg("12", history)
 
@@ -508,9 +508,9 @@ def test_a_catalog_that_caches_is_refused_before_the_state_counts(
 
 
 ANOTHER = (
-    "its state lake.mv__progress belongs to another MV. Restore the state that was made with "
-    "lake.mv, or drop both to build it again, or only the state (dbt run-operation drop_backfill "
-    "--args '{model: mv, keep_mv: true}') to adopt the table."
+    "its state lake.mv__progress belongs to another MV. Restore the state that was created "
+    "with lake.mv, or drop both to build the MV again, or drop only the state (dbt run-operation "
+    "drop_backfill --args '{model: mv, keep_mv: true}') to adopt the table."
 )
 
 
@@ -538,10 +538,13 @@ def test_a_progress_table_without_a_committed_plan_is_refused(
 @pytest.mark.parametrize(
     ("state", "damage"),
     [
-        ({"rows": 3}, "it has 3 rows for 4 vnodes, of the epochs 2 to 2"),
-        ({"rows": 5}, "it has 5 rows for 4 vnodes, of the epochs 2 to 2"),
-        ({"last_epoch": 3}, "it has 4 rows for 4 vnodes, of the epochs 2 to 3"),
-        ({"epoch": 3, "last_epoch": 3}, "it has 4 rows for 4 vnodes, of the epochs 3 to 3"),
+        ({"rows": 3}, "it has 3 rows for 4 vnodes, and the epochs of these rows are 2 to 2"),
+        ({"rows": 5}, "it has 5 rows for 4 vnodes, and the epochs of these rows are 2 to 2"),
+        ({"last_epoch": 3}, "it has 4 rows for 4 vnodes, and the epochs of these rows are 2 to 3"),
+        (
+            {"epoch": 3, "last_epoch": 3},
+            "it has 4 rows for 4 vnodes, and the epochs of these rows are 3 to 3",
+        ),
     ],
     ids=["a row is gone", "a row too many", "epochs differ", "not that of its last plan"],
 )
@@ -549,8 +552,8 @@ def test_a_damaged_progress_table_is_refused(
     observe: Observe, refused: Any, state: Any, damage: str
 ) -> None:
     with refused(
-        f"lake.mv__progress is damaged: {damage}. Restore an earlier version of it, or drop it "
-        "with lake.mv to build the MV again."
+        f"lake.mv__progress is damaged: {damage}. Restore an earlier version of this table, or "
+        "drop this table and lake.mv to build the MV again."
     ):
         observe(**state)
 

@@ -118,8 +118,9 @@ NOT_STARTED = (None, None, False, 0)
 def test_a_reset_gives_the_progress_table_its_vnodes_and_the_columns_of_its_key(
     commit: Any, duck: Duck, keys: Any, vnode_count: int, key: Any
 ) -> None:
-    """The table is not created again, because Iceberg would replace it whatever was committed to it
-    since.
+    """The table is not created again.
+
+    Iceberg would replace it even if another run has committed to it.
     """
     plan = {"kind": "reset", "vnode_count": vnode_count, "key": key or keys}
 

@@ -12,13 +12,16 @@ from support.macros import Macros
 
 
 def took(seconds: float, of_range: float | None = None) -> dict[str, float]:
-    """The times of a barrier. Its range took the whole time, unless `of_range` says otherwise."""
+    """Return the times of a barrier.
+
+    Its range took the whole time, unless `of_range` says otherwise.
+    """
     return {"seconds": seconds, "seconds_without_copy": seconds if of_range is None else of_range}
 
 
 @pytest.fixture
 def report(macros: Macros, backfill: Any, make_plan: Any, make_state: Any) -> Callable[..., str]:
-    """The line of a barrier at 134,710 of 336,776 rows."""
+    """Return the line of a barrier at 134,710 of 336,776 rows."""
 
     def report(
         plan: dict[str, Any] | None = None,
@@ -39,7 +42,7 @@ def report(macros: Macros, backfill: Any, make_plan: Any, make_state: Any) -> Ca
 
 @pytest.fixture
 def times(macros: Macros, backfill: Any) -> Callable[..., str]:
-    """The last part of a barrier's line."""
+    """Return the last part of a barrier's line."""
 
     def times(plan: Any, state: Any, **took: float) -> str:
         macros.logged.clear()

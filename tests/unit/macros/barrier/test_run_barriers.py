@@ -240,8 +240,9 @@ def test_no_barrier_is_known_to_be_the_last_one_of_all(run: Any, macros: Macros)
 def test_a_run_ends_before_it_undoes_what_another_deployment_has_done(
     run: Any, refused: Any, macros: Macros
 ) -> None:
-    """The other deployment has committed a barrier after this run's barrier. If this run was asked
-    for one barrier only, it is already done.
+    """The other deployment has committed a barrier after this run's barrier.
+
+    A run that was asked for one barrier has already done its work.
     """
     assert run("advance", barriers_per_run=1, deployed=3)["barriers"] == 1
     with refused("another run went on while this one executed the barrier 3. Nothing is lost"):
@@ -253,7 +254,7 @@ def test_a_run_ends_before_it_undoes_what_another_deployment_has_done(
 
 
 def test_each_barrier_may_read_what_is_set_by_then(run: Any, macros: Macros) -> None:
-    """The state that a commit returns has the controls that were set meanwhile."""
+    """A commit returns the state with the controls that were set during the barrier."""
     throttle = {"value": "7", "set_by": "alice", "set_at": "noon"}
     paused = {"value": "0", "set_by": "bob", "set_at": "one"}
     macros.context["settings"] |= {

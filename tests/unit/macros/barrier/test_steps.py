@@ -20,7 +20,7 @@ WHOLLY = {"kind": "reanchor", "reason": "it was replaced"}
 FILL = {"kind": "fill", "fills": [{"name": "x", "type": "int"}], "fill_high": ["2", "3"]}
 NOT_STARTED = {"position": None}
 
-# Each entry: the plan, what else is given (state, version, staged counts, a failing step), and the
+# Each entry: the plan, other inputs (state, version, staged counts, a failing step), and the
 # statements.
 STEPS: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     "changes before the range": ({}, {}, [STAGE, CHANGES, RANGE]),
@@ -69,8 +69,9 @@ def test_a_plan_has_these_statements(
     macros: Macros, backfill: Any, staged: Any, analysis: Any, make_state: Any, make_plan: Any,
     make_source: Any, plan: dict[str, Any], given: dict[str, Any], steps: list[str],
 ) -> None:  # fmt: skip
-    """A plan that an earlier run left stages its changes now. If one of its statements fails, this
-    is not an error.
+    """A plan that an earlier run left stages its changes now.
+
+    A failed statement of such a plan is not an error.
     """
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
     merged = {"upserts": given.get("upserts", 2), "drops": given.get("drops", 0)}
@@ -122,8 +123,9 @@ def test_a_barrier_drops_the_views_that_its_script_has_made(
 def test_changes_that_a_plan_which_was_given_up_has_read_are_changes_still(
     macros: Macros, make_state: Any, make_plan: Any
 ) -> None:
-    """For example, the plan was given up by hand, and the upstream did not change. Nobody knows
-    what the plan has merged.
+    """For example, the plan was given up by hand, and the upstream did not change.
+
+    It is unknown which rows the plan has merged.
     """
     given_up = make_plan(epoch=2, kind="abandon")  # it has read version 17; the MV is at 16
     state = make_state(dirty=True, upstream_version="16", committed=given_up)

@@ -22,7 +22,7 @@ def run(macros: Macros) -> None:
 
 @pytest.fixture
 def existing(relations: dict[str, Any]) -> Callable[..., dict[str, Any]]:
-    """The existing relations: the MV as a table or a view, and the tables that are named."""
+    """Return the existing relations: the MV as a table or a view, and the tables that are named."""
 
     def existing(*others: str, type: str = "table") -> dict[str, Any]:
         mv = relations["mv"].incorporate(type=type)
@@ -112,8 +112,8 @@ def test_a_run_that_died_is_completed_or_gives_way(
 
 def test_the_state_of_another_table_is_refused(left_with: Any, refused: Any) -> None:
     with refused(
-        "lake.mv__progress exists, but is the state of another table than lake.mv is now. Drop it, "
-        "and the history with it: dbt run-operation drop_backfill --args '{model: mv, keep_mv: "
+        "lake.mv__progress exists, but is the state of an earlier table with the name lake.mv. "
+        "Drop the state and the history: dbt run-operation drop_backfill --args '{model: mv, "
     ):
         left_with(epoch=3)
 
@@ -122,7 +122,7 @@ def test_the_state_of_another_table_is_refused(left_with: Any, refused: Any) -> 
 def left_with(
     macros: Macros, backfill: Any, analysis: Any, existing: Any, make_state: Any
 ) -> Callable[..., Any]:
-    """The id of the state that is replaced if the table is adopted, or None."""
+    """Return the id of the state that is replaced if the table is adopted, or None."""
 
     def left_with(**state: Any) -> Any:
         macros.stub("read_left_state", lambda *_: make_state(**state))

@@ -17,7 +17,7 @@ from support.macros import Macros
 def find(
     macros: Macros, backfill: Any, options: Any, make_state: Any
 ) -> Callable[..., dict[str, Any] | None]:
-    """What find_next_generation returns."""
+    """Return the result of find_next_generation."""
 
     def find(
         mode: str = "beside",
@@ -155,8 +155,9 @@ ICEBERG = {"dbt_backfill.format": "2", "format": "iceberg/parquet"}
 def test_no_table_of_others_is_dropped_with_a_generation(
     macros: Macros, relations: Any, there: Any, copies: list[str]
 ) -> None:
-    """Such a table has the name of a copy of the next generation. For an Iceberg table, the files
-    would be deleted too.
+    """A table of another writer has the name of the next generation's copy.
+
+    Dropping an Iceberg table would delete its files too.
     """
     macros.context["model"] = {"name": "mv"}
     standing = iter([True, False])

@@ -170,13 +170,13 @@ def test_a_change_table_of_postgresql_says_where_its_changes_come_from(read: Any
 def test_a_format_with_columns_of_its_own_takes_no_others(
     read: Any, refused: Any, format: str, key: str
 ) -> None:
-    with refused(f"its change_feed has the format {format}, to which {key} does not belong. Leave"):
+    with refused(f"its change_feed sets '{key}', which is not a key of the format {format}. Rem"):
         read({**LANDED, "format": format, key: "op"})
 
 
 @pytest.mark.parametrize("key", ["xid", "table", "slot", "wait_seconds", "finite"])
 def test_what_only_postgresql_has_needs_a_position(read: Any, refused: Any, key: str) -> None:
-    with refused(f"its change_feed has {key} but no position; that option is only for"):
+    with refused(f"its change_feed sets '{key}', which is only for changes of PostgreSQL, but"):
         read({**FEED, key: "x"})
 
 

@@ -201,7 +201,7 @@ def test_all_mistakes_are_told_at_once(read: Any, refused: Any) -> None:
 @pytest.mark.parametrize(
     ("adapter", "threads", "says"),
     [
-        ("spark", 4, "only the adapter (type: spark_backfill) lets models take turns"),
+        ("spark", 4, "models can take turns only with the adapter (type: spark_backfill)"),
         ("spark_backfill", 1, "dbt runs with one thread"),
         ("spark_backfill", 2, None),
     ],
@@ -255,7 +255,7 @@ def test_a_misspelt_option_is_refused_with_the_names_there_are(
         "on_schema_change, on_gap, replace_existing, full_refresh_mode, live_view, file_format, "
         "change_feed, run_minutes, run_rows, barrier_seconds, take_turns, "
         "replicate, replica_rows, compact_every, sort_when_finished, and dbt's own. "
-        "Options that something else reads belong into meta."
+        "Move options that another tool reads into meta."
     )
     with refused(text):
         read(**{name: 1})
@@ -333,7 +333,7 @@ WITHOUT_EFFECT = [
 def test_an_option_without_effect_is_refused_in_the_model(
     read_in_model: Any, refused: Any, name: str, value: Any, instead: str
 ) -> None:
-    with refused(f"{name} has no effect on it. {instead}"):
+    with refused(f"{name} has no effect on a backfilled_mv. {instead}"):
         read_in_model(**{name: value})
 
 
@@ -344,7 +344,8 @@ def test_an_option_without_effect_is_warned_of_where_it_may_be_for_others(
     assert read_outside(**{name: value})
     (warning,) = macros.logged
     assert warning.startswith(
-        f"backfilled_mv mv: {name} is set for it, but has no effect on it. {instead}"
+        f"backfilled_mv mv: {name} is set for this model, but has no effect on a backfilled_mv. "
+        f"{instead}"
     )
     assert warning.endswith(f" To turn this warning off, set {name}=none in the model.")
 
@@ -372,7 +373,7 @@ def test_a_rebuild_at_every_run_is_warned_of(read: Any, macros: Macros) -> None:
     assert macros.logged == []
     assert read(full_refresh=True)
     (warning,) = macros.logged
-    assert warning.startswith("backfilled_mv mv: full_refresh is true for it, so every run ")
+    assert warning.startswith("backfilled_mv mv: full_refresh is true for this model, so every ")
 
 
 def test_an_option_may_stand_in_meta(read: Any) -> None:
@@ -392,8 +393,8 @@ def test_an_option_of_the_config_goes_before_the_one_in_meta(read: Any) -> None:
 def test_upstream_key_needs_a_column_for_each_of_unique_key(read: Any, refused: Any) -> None:
     assert read(unique_key=["a", "b"], upstream_key=["x", "y"])["upstream_key"] == ["x", "y"]
     with refused(
-        "upstream_key has 1 columns and unique_key 2. Name, for each column of unique_key, the "
-        "column of the upstream that it carries, in the same order."
+        "upstream_key has 1 columns, but unique_key has 2. Name, for each column of unique_key, "
+        "the column of the upstream that it carries, in the same order."
     ):
         read(unique_key=["a", "b"], upstream_key="x")
 
@@ -403,7 +404,7 @@ def test_vnodes_can_be_selected_only_where_each_has_a_position(
     read: Any, refused: Any, mode: str
 ) -> None:
     with refused(
-        f"backfill_vnodes needs a position per vnode, which backfill_mode '{mode}' does not keep. "
+        f"backfill_mode '{mode}' does not keep a position per vnode, which backfill_vnodes needs. "
         "Remove backfill_vnodes, or set backfill_mode to 'arrangement'."
     ):
         read(backfill_vnodes=[0], backfill_mode=mode)
@@ -412,7 +413,8 @@ def test_vnodes_can_be_selected_only_where_each_has_a_position(
 def test_a_selected_vnode_has_to_be_one_of_vnode_count(read: Any, refused: Any) -> None:
     assert read(backfill_vnodes=[7], vnode_count=8)["backfill_vnodes"] == [7]
     with refused(
-        "backfill_vnodes names vnode 8, and vnode_count is 8. Vnodes are numbered from 0 to 7."
+        "the option backfill_vnodes contains vnode 8, but vnode_count is 8. Use vnode numbers from "
+        "0 to 7."
     ):
         read(backfill_vnodes=[7, 8], vnode_count=8)
 

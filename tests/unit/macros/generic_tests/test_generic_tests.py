@@ -15,7 +15,10 @@ from support.macros import Macros, Table
 
 @pytest.fixture(autouse=True)
 def lake(macros: Macros) -> None:
-    """All tables exist. The node that runs is the test, which has another name than the model."""
+    """Let all tables exist.
+
+    The node that runs is the test, which has another name than the model.
+    """
     mv = Table(columns={"k": "bigint", "m": "map<string,int>"})
     macros.tables = {"lake.mv": mv, "lake.mv__progress": Table(), "lake.mv__barriers": Table()}
     macros.context["model"] = {"name": "backfill_complete_mv"}
@@ -29,7 +32,7 @@ def _refusal(macros: Macros, test: str) -> str:
 
 
 def _copy(macros: Macros) -> None:
-    """Make the tables those of an MV in another schema that something else has copied."""
+    """Change the tables as if another program had copied them from an MV in another schema."""
     for table in macros.tables.values():
         table.properties = {"dbt_backfill.id": "b1", "dbt_backfill.mv": "prod.mv"}
 
@@ -86,7 +89,7 @@ PROGRESS = {"dirty": "boolean", "backfill_finished": "boolean", "plan_kind": "st
     ("progress", "incomplete"),
     [
         ((False, True, None), False),
-        ((False, True, "advance"), False),  # an advance is planned: the rows are still complete
+        ((False, True, "advance"), False),  # with a planned advance the rows are complete
         ((False, True, "reset"), True),
         ((False, False, None), True),
         ((True, True, None), True),
@@ -121,8 +124,8 @@ def test_a_part_of_an_mv_is_not_tested(macros: Macros, test: str) -> None:
         macros.call(f"test_{test}", part)
 
     assert raised.value.msg == (
-        f"backfilled_mv {test}: this test checks the whole MV, but a where is set for it: {part}. "
-        "Remove the where of this test."
+        f"backfilled_mv {test}: this test checks the whole MV, but its config sets 'where': "
+        f"{part}. Remove 'where' from this test."
     )
 
 
@@ -145,7 +148,7 @@ def test_a_relation_without_state_is_refused_by_its_own_name(
     [
         (
             "mv__progress",
-            "lake.mv is a clone of the MV prod.mv, without its state. To continue from ",
+            "lake.mv is a clone of the MV prod.mv, but the state of that MV was not cloned",
         ),
         ("nothing", "lake.mv is a copy of the MV prod.mv, and its state is a copy too, but "),
     ],

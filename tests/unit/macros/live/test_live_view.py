@@ -33,7 +33,7 @@ def test_something_else_of_its_name_is_refused(macros: Macros, backfill: Any, re
     macros.tables["lake.mv__live"] = Table()
     with refused(
         "lake.mv__live exists, but is not a live view of this package. "
-        "Drop or rename it, or set live_view to false."
+        "Drop or rename that relation, or set live_view to false."
     ):
         macros.call("check_live_view", backfill)
 
@@ -44,7 +44,7 @@ def test_a_schema_in_which_spark_makes_no_view_is_refused(
     macros.results = [[['{"failed": false}']], [['{"failed": true}']]]
     assert macros.call("check_live_view", backfill) is None
     with refused(
-        "live_view needs a catalog with views, but Spark could not make a view beside lake.mv. "
+        "live_view needs a catalog with views, but Spark could not create a view beside lake.mv. "
         "Set live_view to false, or keep the MV in a catalog that has views."
     ):
         macros.call("check_live_view", backfill)
@@ -55,7 +55,10 @@ def test_a_schema_in_which_spark_makes_no_view_is_refused(
 
 @pytest.fixture
 def made(macros: Macros, backfill: Any) -> Callable[..., int]:
-    """The number of views that are created after a barrier. The version of the MV is then 8."""
+    """Return the number of views that are created after a barrier.
+
+    The version of the MV is then 8.
+    """
 
     def made(state: dict[str, Any], **changes: Any) -> int:
         macros.statements.clear()
@@ -84,7 +87,8 @@ def test_the_view_of_before_stays_where_the_state_is_of_no_version(
 def test_the_view_is_made_only_if_the_state_still_stands(
     macros: Macros, made: Callable[..., int], make_state: Any
 ) -> None:
-    """The statement itself checks the state, because another run may have committed meanwhile."""
+    """The statement itself checks the state, because another run may have committed since the state
+    was read."""
     assert made(make_state()) == 1
     guard, _ = " ".join(macros.statements[-1].sql.split()).split("create or replace view")
     assert "if ( select count(*) from lake.mv__progress where" in guard

@@ -39,14 +39,14 @@ def test_a_plan_is_given_up_and_what_is_on_its_way_is_stopped(
     assert len(macros.statements) == 2
     assert macros.logged == [
         "mv: the plan of its barrier 3 (advance, planned at noon) is given up. The next dbt run "
-        "repairs what it could touch, and goes on"
+        "repairs the rows that this plan may have written, and continues"
     ]
 
 
 def test_a_plan_that_was_committed_meanwhile_is_refused(
     abandon: Callable[..., Any], make_plan: Callable[..., Any], refused: Any
 ) -> None:
-    with refused("another run has committed its barrier 3 meanwhile. There is nothing to give up"):
+    with refused("another run has committed the barrier 3 of this plan. Run the model as usual"):
         abandon(make_plan(), now=None)
 
 
@@ -54,7 +54,7 @@ def test_a_plan_that_was_committed_meanwhile_is_refused(
     ("planned", "why"),
     [
         (None, "its barrier 2 is committed"),
-        ({"epoch": 3, "kind": "abandon"}, "that of its barrier 3 is given up already"),
+        ({"epoch": 3, "kind": "abandon"}, "the plan of its barrier 3 is already given up"),
     ],
 )
 def test_without_a_plan_nothing_is_given_up(

@@ -55,9 +55,10 @@ def test_a_table_is_marked_for_its_model(macros: Macros, adopt: Adopt) -> None:
     assert mark.endswith(f"alter table lake.mv set tblproperties ( {MARK} )")
     assert "count(*)" in count
     assert macros.logged == [
-        "mv: lake.mv is to be adopted with its 1,234,567 rows. Stop what else writes to it, and "
-        "run the model: dbt run --select mv. That checks its columns and keys, and begins to "
-        "compare its rows with the query, up to 500,000 rows of the upstream per barrier"
+        "mv: lake.mv will be adopted with its 1,234,567 rows. Stop all other writers of the table, "
+        "and run the model: dbt run --select mv. The run checks the columns and keys of the table, "
+        "and begins to compare its rows with the query, up to 500,000 rows of the upstream per "
+        "barrier"
     ]
 
 
@@ -76,9 +77,9 @@ def test_an_mv_is_left_alone(macros: Macros, adopt: Adopt) -> None:
 def test_what_cannot_be_adopted_is_refused(macros: Macros, adopt: Adopt, refused: Any) -> None:
     with refused("lake.mv does not exist. Run the model, which builds it: dbt run --select mv."):
         adopt(gone=True)
-    with refused("lake.mv is a view, which has no rows of its own to adopt. Drop it, or set"):
+    with refused("lake.mv is a view, which has no rows of its own to adopt. Drop the view,"):
         adopt(type="view")
-    with refused("lake.mv__progress exists, but is the state of another table than lake.mv is n"):
+    with refused("lake.mv__progress exists, but is the state of an earlier table with the nam"):
         adopt(left={}, **{"dbt_backfill.id": "b2"})
     assert not any("alter table" in statement.sql for statement in macros.statements)
 

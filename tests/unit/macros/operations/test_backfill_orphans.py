@@ -34,13 +34,13 @@ def node(
 
 @pytest.fixture
 def described() -> list[str]:
-    """The tables whose properties were read."""
+    """Return the tables whose properties were read."""
     return []
 
 
 @pytest.fixture
 def listed(macros: Macros, described: list[str]) -> Listed:
-    """The printed lines, if the schemas have these tables with these properties."""
+    """Return the printed lines, if the schemas have these tables with these properties."""
 
     def listed(
         schemas: dict[str, dict[str, dict[str, str]]],
@@ -161,7 +161,7 @@ def test_a_schema_may_be_named(listed: Listed) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"schema": "abscent"}, "there is no schema abscent. Name one that exists"),
+        ({"schema": "abscent"}, "there is no schema abscent. Name a schema that exists"),
         ({"schema": ["lake"]}, 'schema is ["lake"]. Set it to the name of a schema'),
         ({"drop": True}, "backfill_orphans has no argument 'drop'. Its only argument is schema"),
     ],

@@ -39,7 +39,7 @@ def node(name: str, materialized: str = "backfilled_mv") -> dict[str, Any]:
 
 @pytest.fixture
 def project(macros: Macros) -> Callable[..., None]:
-    """The models `orders`, `people` and `plain`. The tables have these properties."""
+    """Return the models `orders`, `people` and `plain`. The tables have these properties."""
 
     def project(tables: dict[str, dict[str, str]]) -> None:
         nodes = [node("people"), node("orders"), node("plain", "table")]
@@ -139,7 +139,10 @@ def test_what_is_no_argument_is_refused(macros: Macros, project: Any) -> None:
 
 
 def row(model: str, **changes: Any) -> dict[str, Any]:
-    """A row of the select for an MV in the middle of its backfill. Null values are absent."""
+    """Return a row of the select for an MV in the middle of its backfill.
+
+    Null values are absent.
+    """
     found = {
         "model": model, "relation": f"lake.{model}", "backfill_finished": False, "progress": 0.4,
         "row_count": 400, "upstream_row_count": 1000, "rows_left": 600, "rows_per_second": 120.0,
@@ -151,7 +154,7 @@ def row(model: str, **changes: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def printed(macros: Macros, project: Any) -> Callable[..., list[str]]:
-    """The printed table of these rows. `lags` are the lags of the upstreams."""
+    """Return the printed table of these rows. `lags` are the lags of the upstreams."""
 
     def printed(
         *rows: dict[str, Any], lags: Any = (), tables: Any = ("orders",), **arguments: Any
@@ -197,7 +200,7 @@ def test_what_is_unusual_stands_beneath(printed: Any) -> None:
 
     assert lines[2:5] == [
         "  sweeps: its earlier rows are compared with the query",
-        "  barrier 5 is planned (advance): a run is at work, or the next one goes on with it",
+        "  barrier 5 is planned (advance): a run is at work, or the next run continues it",
         "  1 of 4 vnodes have finished",
     ]
     assert lines[1].endswith(" ?")  # the lag is unknown

@@ -96,7 +96,7 @@ def test_a_schema_alone_means_the_table_of_the_same_name(clone: Clone) -> None:
 def test_an_original_that_does_not_stand_still_is_not_copied(
     macros: Macros, clone: Clone, make_plan: Any, refused: Any
 ) -> None:
-    with refused("a run of prod.mv went on while it was looked at. Repeat the operation while no"):
+    with refused("a run of prod.mv changed its state while clone_backfill was reading it. Repeat"):
         clone(versions=(5, 40, 6))
     with refused("its barrier 3 has begun but is not committed. Copy prod.mv once a run has"):
         clone(state={"planned": make_plan()})
@@ -121,20 +121,20 @@ def test_an_operation_that_was_broken_off_is_repeated(macros: Macros, clone: Clo
 def test_a_clone_of_another_mv_is_not_finished_as_one_of_this(
     macros: Macros, clone: Clone, refused: Any
 ) -> None:
-    with refused("lake.mv is a clone of other.mv, which is not finished. Finish it with that "):
+    with refused("lake.mv is an unfinished clone of other.mv. Run clone_backfill with that "):
         clone("mv", "mv__progress", properties={**UNFINISHED, "dbt_backfill.clone": "other.mv"})
     assert macros.statements == []
 
 
 def test_nothing_is_dropped_that_is_not_named(macros: Macros, clone: Clone, refused: Any) -> None:
     ours = {"dbt_backfill.id": "b2"}
-    with refused("lake.mv exists, but is not a clone of an MV. Drop or rename it."):
+    with refused("lake.mv exists, but is not a clone of an MV. Drop or rename that table."):
         clone("mv")
-    with refused("lake.mv exists, without a state. Add replace: true to drop it before."):
+    with refused("lake.mv exists, but has no state. Add replace: true to drop that table first."):
         clone("mv", properties=ours)
-    with refused("lake.mv__progress exists: there is an MV with its own state, or what is left of"):
+    with refused("lake.mv__progress exists, so the model already has a state. Drop the MV "):
         clone("mv", "mv__progress", properties=ours, replace=True)
-    with refused("lake.mv__progress exists: there is an MV with its own state, or what is left of"):
+    with refused("lake.mv__progress exists, so the model already has a state. Drop the MV "):
         clone("mv__progress")
     assert macros.statements == []
 

@@ -139,10 +139,10 @@ MODELS = (
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, f"none of model, models and all is given. {MODELS}"),
+        ({}, f"none of the arguments model, models and all is given. {MODELS}"),
         (
             {"model": "mv", "all": True},
-            f"more than one of model, models and all is given. {MODELS}",
+            f"more than one of the arguments model, models and all is given. {MODELS}",
         ),
         ({"all": "yes"}, 'all is "yes". Set it to true or false.'),
         ({"model": 7}, "model is 7. Set it to the name of one model."),

@@ -80,9 +80,8 @@ def refusal(drop: Drop, *nodes: dict[str, Any], **given: Any) -> str:
 
 
 def test_the_state_of_a_model_goes_last(macros: Macros, drop: Drop) -> None:
-    """A run in between is refused. The same command can be repeated, and still finds the upstream's
-    tag.
-    """
+    """If the command is interrupted, a run is refused, and the repeated command finds the
+    upstream's tag."""
     orders = node("orders", alias="orders_mv")
     assert drop(node("other"), orders, at="lake.orders_mv", model="orders") == [
         "drop table if exists lake.orders_mv",
@@ -170,7 +169,7 @@ def test_the_tag_is_dropped_as_long_as_the_state_tells_of_it(
 def test_however_a_schema_is_spelled_the_table_of_a_model_is_not_dropped_by_its_name(
     drop: Drop, spelled: str
 ) -> None:
-    assert "the model mv makes it" in refusal(drop, node("mv"), mv=spelled)
+    assert "the model mv builds this table" in refusal(drop, node("mv"), mv=spelled)
 
 
 @pytest.mark.parametrize(
@@ -232,7 +231,7 @@ FOREIGN = "was not made by this materialization"
         ),
         (
             {"at": "lake.left", "model": "left"},
-            "left: lake.left is made by the model left. Add keep_mv: true to drop only the state"
+            "left: lake.left is built by the model left. Add keep_mv: true to drop only the state"
             " and history beside it.",
         ),
     ],
@@ -273,14 +272,20 @@ def test_the_table_of_an_mv_is_kept_to_be_adopted_anew(drop: Drop) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"mv": "LAKE.mv"}, "LAKE.mv: the model mv makes it. Name the model: --args '{model: mv}'"),
+        (
+            {"mv": "LAKE.mv"},
+            "LAKE.mv: the model mv builds this table. Name the model: --args '{model: mv}'",
+        ),
         (
             {"model": "gone"},
             "gone: there is no model of this name. Name an enabled model, or the table of one that",
         ),
         ({"model": "mv", "orphans": True}, "mv: drop_backfill has no argument 'orphans'. Its argu"),
-        ({"model": "mv", "mv": "lake.mv"}, f"drop_backfill: both model and mv are given. {HOW}"),
-        ({}, f"drop_backfill: neither model nor mv is given. {HOW}"),
+        (
+            {"model": "mv", "mv": "lake.mv"},
+            f"drop_backfill: both the argument model and the argument mv are given. {HOW}",
+        ),
+        ({}, f"drop_backfill: neither the argument model nor the argument mv is given. {HOW}"),
         ({"model": ["mv"]}, 'drop_backfill: model is ["mv"]. Set it to the name of one model'),
         ({"mv": "mv"}, 'drop_backfill: mv is "mv". Set it to one table with its schema, such as'),
         ({"mv": ""}, 'drop_backfill: mv is "". Set it to one table with its schema, such as'),
@@ -299,7 +304,7 @@ def test_arguments_that_name_nothing_to_drop_are_refused(
 
 @pytest.fixture
 def find_tags(macros: Macros) -> Callable[..., list[str]]:
-    """The tags of a state that are found, if each of its Iceberg upstreams has the tags `holds`."""
+    """Return the tags found for a state whose Iceberg upstreams all have the tags `holds`."""
 
     def find_tags(
         state: Any, holds: Any, kind: str = "iceberg", missing: bool = False

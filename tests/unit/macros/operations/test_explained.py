@@ -1,4 +1,4 @@
-"""What `explain_backfill` prints about the ranges, bytes and statements that are still to come."""
+"""The lines of `explain_backfill` about the remaining ranges, bytes and statements."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ CHANGED = {"role": "upstream", "relation": "lake.up", "kind": "delta", "id": "u1
 def explained(
     macros: Macros, backfill: Any, make_state: Any, make_plan: Any
 ) -> Callable[..., list[str]]:
-    """The lines for a plan with ten ranges of 10 rows. 75 of 100 rows are left, and the files have
-    400 MB.
+    """Return the lines for a plan with ten ranges of 10 rows.
+
+    Of 100 rows, 75 are left to read. The files have 400 MB.
     """
 
     def explained(
@@ -64,8 +65,8 @@ def test_a_copy_reads_them_once_and_then_each_range_its_own(
     lines = explained(scans=10, replicate="always", replica_rows=most)
     assert lines[2] == (
         "replicate is always: 10 ranges ahead would read 10.0 times the 75 rows of lake.up that are"
-        f" left: 750 rows in all, where a copy costs about as much as {cost}, so they are copied"
-        " first, ordered by the key"
+        f" left: 750 rows in all, while a copy costs about as much as {cost}, so the rows"
+        " are first copied in the order of the key"
     )
     assert lines[3].startswith(f"{copy}; a range then reads about 30.0 MB of it, at most: ")
 
@@ -87,7 +88,7 @@ def test_of_a_copy_that_is_there_each_range_reads_its_own(
         ({"barriers_per_run": None, "run_rows": 20}, {}, "at least 4 runs of dbt"),
         ({"barriers_per_run": 1, "run_rows": 20}, {}, "at least 10 runs of dbt"),
         ({"barriers_per_run": None, "run_minutes": 5}, {}, "at least 1 run of dbt"),
-        ({"barrier_seconds": 5}, {}, "about 10 runs of dbt; barrier_seconds gives the ranges"),
+        ({"barrier_seconds": 5}, {}, "about 10 runs of dbt; barrier_seconds will change"),
     ],
     ids=str,
 )
@@ -113,7 +114,9 @@ def test_the_statements_are_those_that_a_run_executes(
     explained: Callable[..., list[str]], plan: Any, steps: str
 ) -> None:
     line = explained(plan=plan)[-1].split(" (")[0]
-    assert line == f"it writes by the statements: plan the barrier 3, {steps}, commit the barrier 3"
+    assert line == (
+        f"the barrier writes with the statements: plan the barrier 3, {steps}, commit the barrier 3"
+    )
 
 
 def test_another_kind_of_barrier_is_named(explained: Callable[..., list[str]]) -> None:
@@ -142,13 +145,13 @@ def test_a_run_that_goes_on_with_bounds_of_before_copies_by_what_was_known_then(
 
     [line] = [line for line in lines() if line.startswith("replicate is auto: ")]
     assert line.endswith(
-        "; a run that goes on with the earlier bounds does not know that, so the ranges are read"
-        " from it"
+        "; a run that uses the bounds of an earlier run does not know that, so the ranges are read"
+        " from the upstream"
     )
     void = make_source(role="replica", version=None, definition='{"scans": 9.0}')
     [line] = [line for line in lines(void) if line.startswith("replicate is auto: ")]
     assert "would read 9.0 times" in line
-    assert line.endswith(", so they are copied first, ordered by the key")
+    assert line.endswith(", so the rows are first copied in the order of the key")
 
 
 # -- what a run would begin with ---------------------------------------------------------------
@@ -156,7 +159,7 @@ def test_a_run_that_goes_on_with_bounds_of_before_copies_by_what_was_known_then(
 
 @pytest.fixture
 def observe(macros: Macros, backfill: Any, analysis: Any, make_state: Any) -> Callable[..., Any]:
-    """What is observed of an MV, if these tables exist."""
+    """Return what is observed of an MV if these tables exist."""
     macros.stub(
         "observe_missing",
         lambda *_: {"state": {"missing": True, "committed": {}}, "analysis": analysis},

@@ -91,12 +91,12 @@ def test_models_may_share_a_change_table(landings: Any) -> None:
 @pytest.mark.parametrize(
     ("models", "given", "says"),
     [
-        ([], {}, "land_changes: no change_feed names a slot. Set 'slot'"),
-        ([model("one", "orders")], {"model": "one"}, "one: its change_feed names no slot to land"),
+        ([], {}, "land_changes: no model sets 'slot' in its change_feed. Set"),
+        ([model("one", "orders")], {"model": "one"}, "one: its change_feed does not set 'slot'"),
         (
             [model("one", "orders", slot="s")],
             {"slot": "t"},
-            "land_changes: no change_feed names the slot t. Set 'slot'",
+            "land_changes: no model sets 'slot' in its change_feed to t. Set 'slot'",
         ),
         (
             [
@@ -104,7 +104,7 @@ def test_models_may_share_a_change_table(landings: Any) -> None:
                 model("two", "orders", slot="s", table="public.x"),
             ],
             {},
-            "two: its change_feed shares the change table lake.orders_changes with the model one",
+            "two: its change_feed has the same change table lake.orders_changes as the model one",
         ),
     ],
 )
@@ -119,7 +119,7 @@ def test_what_cannot_be_landed_is_refused(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({"model": "a", "slot": "s"}, "more than one of model, models and slot is given"),
+        ({"model": "a", "slot": "s"}, "more than one of the arguments model, models and sl"),
         ({"batch_rows": 0}, "batch_rows is 0. Set it to a whole number of 1 or more"),
         ({"models": {"a": 1}}, 'models is {"a": 1}. Set it to a list of names of models'),
         ({"slot": 5}, "slot is 5. Set it to the name of a replication slot"),
@@ -159,7 +159,7 @@ FACTS = {
         ),
         ({"output_plugins": ""}, "in PostgreSQL, which has none"),
         ({"found": 0}, "PostgreSQL has no table public.orders"),
-        ({"conforming_strings": "off"}, "standard_conforming_strings of its PostgreSQL is off"),
+        ({"conforming_strings": "off"}, "its PostgreSQL has standard_conforming_strings = off"),
         ({"slot": {"database": "hr", "plugin": "wal2json"}}, "the slot s belongs to the database"),
         ({"slot": {"database": "shop", "plugin": "pgoutput"}}, "the output plugin pgoutput, and"),
     ],
@@ -213,7 +213,7 @@ def table_of(macros: Macros, **changes: Any) -> dict[str, Any]:
 
 
 def places(*landed: int | None) -> list[Any]:
-    """Spark's answer. Null values are absent."""
+    """Return Spark's answer. Null values are absent."""
     told = [{"landed": each, "events": 0} if each else {"events": 0} for each in landed]
     return [[json.dumps({"places": told})]]
 
@@ -225,7 +225,7 @@ def test_a_database_is_behind_its_change_table_only_if_it_still_is(
     """Another landing may have landed more after this landing asked for the position of the WAL."""
     macros.stub("read_wal", lambda _: {"position": position})
     macros.results = [places(201)]
-    expected = pytest.raises(CompilationError, match="the WAL of its database is at 200, and its")
+    expected = pytest.raises(CompilationError, match="the WAL of its database ends at 200, but")
     with expected if refuses else nullcontext():
         macros.call("read_landed_places", {"slot": "s", "tables": [table_of(macros)]})
 
@@ -250,7 +250,7 @@ def test_no_slot_is_made_of_a_database_that_was_put_back(macros: Macros, slot: A
     macros.stub("read_wal", lambda _: {"position": 200, "slot": {"confirmed": 210}})
     landing = {"slot": "s", "catalog": "pg", "tables": [table_of(macros), table_of(macros)]}
     macros.results = [places(None, 201)]
-    with pytest.raises(CompilationError, match="the WAL of its database is at 200, and its"):
+    with pytest.raises(CompilationError, match="the WAL of its database ends at 200, but"):
         macros.call("make_slot", landing, slot)
     assert len(macros.statements) == 1
 

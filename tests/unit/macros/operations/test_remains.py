@@ -26,7 +26,7 @@ def owner(name: str, materialized: str, resource_type: str = "model") -> dict[st
 
 @pytest.fixture
 def find(macros: Macros, relations: dict[str, Any], stored: Callable[..., str]) -> Find:
-    """What is found, if the tables have these properties.
+    """Return what is found if the tables have these properties.
 
     Tables that are not listed do not exist.
     """
@@ -110,18 +110,19 @@ def test_tables_of_another_format_are_ours_but_nothing_is_read(macros: Macros, f
 
 
 def test_a_table_that_another_node_makes_is_not_whatever_its_properties_say(find: Find) -> None:
-    """Iceberg keeps the properties when a table is replaced. `incremental` does not even replace
-    the table.
+    """Iceberg keeps the properties when a table is replaced.
+
+    The materialization `incremental` does not even replace the table.
     """
     found = find(WHOLE, {"lake.mv": owner("mv", "incremental")})
-    assert found["foreign"] == {"mv": "is made by the model mv"}
+    assert found["foreign"] == {"mv": "is built by the model mv"}
     assert found["ours"] == ["progress", "barriers"]
 
     found = find(WHOLE, {"lake.mv__progress": owner("other", "seed", "seed")})
-    assert found["foreign"] == {"progress": "is made by the seed other"}
+    assert found["foreign"] == {"progress": "is built by the seed other"}
 
     found = find(WHOLE, {"lake.mv__progress": owner("mv__progress", "backfilled_mv")})
-    assert found["foreign"] == {"progress": "is made by the model mv__progress"}
+    assert found["foreign"] == {"progress": "is built by the model mv__progress"}
 
 
 RESET = {"dbt_backfill.reset": "p1 of another run"}
@@ -131,8 +132,9 @@ SNAPSHOT = {"current-snapshot-id": "12"}
 
 @pytest.fixture
 def find_iceberg(find: Find, make_plan: Callable[..., Any]) -> Find:
-    """What is found for an Iceberg MV at snapshot 12. The last barrier left it at 11, or at
-    `known`.
+    """Return what is found for an Iceberg MV at snapshot 12.
+
+    The last barrier left it at 11, or at `known`.
     """
     at = "2024-05-01T10:00:00Z"
 

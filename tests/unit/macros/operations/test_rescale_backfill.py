@@ -14,7 +14,7 @@ from support.macros import Macros
 
 @pytest.fixture
 def rescale(macros: Macros, verified: Any, make_plan: Any) -> Callable[..., list[Any]]:
-    """The plans that the operation executes, as (vnode_count, whether the plan is new).
+    """Return the plans that the operation executes, as (vnode_count, whether the plan is new).
 
     The MV has 4 vnodes.
     """
@@ -69,8 +69,8 @@ def test_a_plan_that_was_left_is_executed_first(rescale: Any, make_plan: Any) ->
     [
         ({"planned": {"kind": "advance"}}, "its barrier 3 has begun but is not committed"),
         ({"dirty": True}, "its barrier 3 has begun but is not committed"),
-        ({"upstream_version": None}, "it cannot be rescaled before its next run, because nothing"),
-        ({"late_reset": "it was begun anew"}, "it cannot be rescaled before its next run, because"),
+        ({"upstream_version": None}, "the MV cannot be rescaled before its next run, because noth"),
+        ({"late_reset": "it was begun anew"}, "the MV cannot be rescaled before its next run, be"),
     ],
 )
 def test_what_the_next_run_has_to_do_comes_first(
@@ -84,7 +84,7 @@ def test_what_the_next_run_has_to_do_comes_first(
 def test_only_a_multiple_and_a_divisor_are_another_number(
     rescale: Any, refused: Any, vnode_count: int
 ) -> None:
-    with refused(f"vnode_count is {vnode_count}, which is neither a multiple nor a divisor of the"):
+    with refused(f"the argument vnode_count is {vnode_count}, which is neither a multiple nor"):
         rescale(vnode_count)
 
 

@@ -17,7 +17,7 @@ KEYS = [{"name": "k", "upstream": "id", "type": "bigint"}]
 
 @pytest.fixture
 def find_bounds(macros: Macros, duck: Duck) -> Callable[..., dict[str, Any]]:
-    """The bounds among the keys from 1 to `rows`, as numbers.
+    """Return the bounds among the keys from 1 to `rows`, as numbers.
 
     `file` is SQL over `id` that returns the file of a key. `place` orders the keys in a file. By
     default the greatest key comes first, because the bounds must not depend on this order.
@@ -52,7 +52,7 @@ def find_bounds(macros: Macros, duck: Duck) -> Callable[..., dict[str, Any]]:
 
 
 def numbers(bounds: list[list[str]]) -> list[int]:
-    """Bounds of a bigint are literals such as 7L."""
+    """Convert bounds of a bigint, which are literals such as 7L, to numbers."""
     return [int(literal.removesuffix("L")) for [literal] in bounds]
 
 
@@ -140,9 +140,9 @@ def test_a_total_that_is_less_than_what_was_read_does_no_harm(
 def test_a_large_remainder_is_sampled_and_the_step_with_it(
     macros: Macros, duck: Duck, remaining: int, rate_limit: int, scanned: int, distance: int
 ) -> None:
-    """The table only has the first keys of the remainder.
+    """The table has only the first of the remaining keys.
 
-    The given size of the remainder counts.
+    The sample depends on the given number of remaining keys.
     """
     scan = f"select id + 1 as id from range({scanned})"
     sql = macros.call("get_bounds_sql", scan, remaining, 0, KEYS, rate_limit, False)

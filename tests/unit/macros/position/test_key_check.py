@@ -70,8 +70,9 @@ def test_a_key_that_stands_twice_is_found(
 
 @pytest.mark.parametrize("many", [False, True])
 def test_neighbours_are_not_taken_for_one_key(check: Callable[..., Any], many: bool) -> None:
-    """The check uses words of 64 bits. Each of 64 neighbouring numbers has its own bit, including
-    negative numbers.
+    """The check uses words of 64 bits.
+
+    Each of 64 neighbouring numbers has a bit of its own, even if the numbers are negative.
     """
     assert not check([(i, j) for i in (1, -1) for j in range(-70, 140)], many=many)["duplicates"]
 

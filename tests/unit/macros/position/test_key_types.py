@@ -40,8 +40,9 @@ def test_the_text_of_a_position_is_read_back_as_the_same_value(
 def test_the_text_of_a_point_in_time_does_not_depend_on_the_time_zone(
     macros: Macros, type_: str
 ) -> None:
-    """A cast to string depends on it, and the session that reads the position may have another
-    zone.
+    """A cast to string depends on the session's time zone.
+
+    The session that reads the position may have another one.
     """
     assert "cast(" not in macros.call("literal_expression", "c", type_)
 

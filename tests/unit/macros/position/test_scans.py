@@ -43,7 +43,10 @@ def prefix(
     keys: list[dict[str, str]],
     make_state: Callable[..., Any],
 ) -> Callable[..., list[Key]]:
-    """The keys that the prefix scan of a state reads. Null keys are only included on request."""
+    """Return the keys that the prefix scan of a state reads.
+
+    Null keys are only included on request.
+    """
 
     def prefix(with_null_keys: bool = False, **state: Any) -> list[Key]:
         sql = macros.call(
@@ -63,7 +66,10 @@ def range_(
     make_plan: Callable[..., Any],
     make_state: Callable[..., Any],
 ) -> Callable[..., list[Key]]:
-    """The keys that the range scan of a plan reads. Null keys are only included on request."""
+    """Return the keys that the range scan of a plan reads.
+
+    Null keys are only included on request.
+    """
 
     def range_(with_null_keys: bool = False, uniform: bool = True, **plan: Any) -> list[Key]:
         state = make_state(uniform=uniform)

@@ -73,13 +73,16 @@ def explained_text() -> str:
 
 @pytest.fixture
 def failed_text() -> str:
-    """EXPLAIN of a query that Spark cannot analyze. `{error}` is replaced by Spark's message."""
+    """Return EXPLAIN of a query that Spark cannot analyze.
+
+    `{error}` is replaced by Spark's message.
+    """
     return FAILED
 
 
 @pytest.fixture
 def explain(macros: Macros, up: Any) -> Any:
-    """A function that explains a query while Spark answers with the given text."""
+    """Return a function that explains a query while Spark answers with the given text."""
 
     def explain(text: str, unique_key: list[str], query: str = "select th as k1") -> Any:
         macros.results = [[[text]]]

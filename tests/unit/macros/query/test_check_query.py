@@ -159,8 +159,9 @@ Project [th#1, th#1]
 
 def test_a_refusal_tells_where_to_put_what_is_not_row_wise(check: Check, refused: Any) -> None:
     with refused(
-        "its query has a DISTINCT, so it is not a row-wise query. Keep filters and expressions "
-        "over the upstream's rows here, and put the rest into a model downstream."
+        "its query has a DISTINCT, so it is not a row-wise query. Keep only filters and "
+        "expressions over single rows of the upstream in this model, and put the rest into a model "
+        "downstream."
     ):
         check("Distinct\n+- #")
 
@@ -195,7 +196,7 @@ Project [th#1, th#1]
    :     +- {RELATION}
    +- #
 """
-    with refused("its query has a subquery, so a row of it depends on more than one row. Keep "):
+    with refused("its query has a subquery, so a row of the result depends on more than one "):
         check(plan)
 
 
@@ -218,7 +219,7 @@ def test_a_second_limit_is_the_querys_own(check: Check, refused: Any) -> None:
 
 
 def test_a_setting_that_spark_puts_into_the_text_is_refused(check: Check, refused: Any) -> None:
-    with refused("its query has ${spark.app.name}, which Spark replaces by a setting of the "):
+    with refused("its query contains ${spark.app.name}, which Spark replaces with a setting "):
         check("Project [th#1, th#1]\n+- #", "select '${spark.app.name}' from lake.up")
     check("Project [th#1, th#1]\n+- #", "select '$1 {x} $ {y}' from lake.up -- ${x}")
 
@@ -236,8 +237,9 @@ def test_the_name_of_the_upstream_is_refused_where_it_may_be_a_field_of_a_struct
     check: Check, refused: Any, query: str
 ) -> None:
     with refused(
-        "its query has the name of the upstream 2 times. Read the upstream once; if one of these "
-        "names is a field of a column lake, write an alias of the upstream before it."
+        "its query contains the name of the upstream 2 times. Read the upstream once; if one of "
+        "these names is a field of the column lake, write an alias of the upstream before the "
+        "column."
     ):
         check("Project [th#1]\n+- #", query)
     check("Project [th#1]\n+- #", "select u.lake.up, 'lake.up' from lake.up as u -- lake.up")
@@ -392,8 +394,8 @@ def test_a_star_inside_of_an_expression_is_refused_where_the_upstream_may_get_a_
     check: Check, refused: Any, query: str
 ) -> None:
     with refused(
-        "its query has a star inside of an expression, so its value would change if the upstream "
-        "got another column. Write out the columns instead of the star."
+        "its query has a star inside an expression, so the value of the expression would change if "
+        "the upstream got another column. Write out the columns instead of the star."
     ):
         check(_with("x#9 AS h#4"), query, may_grow=True)
     check(_with("x#9 AS h#4"), query)
@@ -433,7 +435,7 @@ def test_an_alias_that_is_read_in_its_own_select_is_refused_where_the_upstream_m
     check: Check, refused: Any, select: str, alias: str
 ) -> None:
     plan = f"SubqueryAlias q\n+- {select}\n   +- SubqueryAlias r\n   +- #"
-    with refused(f"its query reads its alias '{alias}' in the same SELECT, but Spark would read"):
+    with refused(f"its query uses the alias '{alias}' in the SELECT that defines it, but Spark"):
         check(plan, may_grow=True)
     check(plan)
 

@@ -19,7 +19,7 @@ def _lineage(
     upstream_key: list[str] | None = None,
     relation: str = RELATION,
 ) -> list[tuple[str, str, str]]:
-    """The lineage of these key columns. Spark prints them before the query's own columns."""
+    """Return the lineage of these key columns. Spark prints them before the query's own columns."""
     entries = [f"{key} AS __bf_key_{n}#{90 + n}" for n, key in enumerate(keys, start=1)]
     projection = f"Project [{', '.join([*entries, 'x#80 AS y#81'])}]"
     limits = ["+- GlobalLimit 2147483647", "   +- LocalLimit 2147483647"]
@@ -77,7 +77,7 @@ def test_a_column_with_a_comma_in_its_name_is_found(macros: Macros) -> None:
 )
 def test_a_key_that_is_an_expression_is_refused(macros: Macros, key: str, refused: Any) -> None:
     with refused(
-        "'id' of unique_key is not a column of the upstream but an expression. Select the "
+        "the column 'id' of unique_key is an expression, not a column of the upstream. Select the "
         "primary key of the upstream unchanged (another name is fine)."
     ):
         _lineage(macros, [key], ["id"], ["bigint"])
@@ -86,14 +86,14 @@ def test_a_key_that_is_an_expression_is_refused(macros: Macros, key: str, refuse
 def test_a_second_key_column_that_is_an_expression_is_refused_by_its_name(
     macros: Macros, refused: Any
 ) -> None:
-    with refused("'s' of unique_key is not a column of the upstream"):
+    with refused("the column 's' of unique_key is an expression, not"):
         _lineage(macros, ["id#10L", "(shard#11 + 1)"], ["id", "s"], ["bigint", "int"])
 
 
 def test_a_column_of_another_relation_is_refused(macros: Macros, refused: Any) -> None:
     """An attribute with the same name but another id is not the upstream's column."""
     for key in ("id#99L", "id#11"):
-        with refused("'id' of unique_key is not a column of the upstream"):
+        with refused("the column 'id' of unique_key is an expression, not"):
             _lineage(macros, [key], ["id"], ["bigint"])
 
 
@@ -120,7 +120,7 @@ def test_a_declared_upstream_key_that_is_right_is_accepted(macros: Macros) -> No
 
 def test_a_declared_upstream_key_that_is_wrong_is_refused(macros: Macros, refused: Any) -> None:
     with refused(
-        "upstream_key says that 'k' carries 'shard', but the query takes it from 'id'. Correct "
+        "upstream_key says that 'k' carries 'shard', but in the query it carries 'id'. Correct "
         "or remove upstream_key."
     ):
         _lineage(macros, ["id#10L"], ["k"], ["bigint"], ["shard"])
@@ -145,7 +145,7 @@ def test_a_key_of_char_is_refused_as_what_it_is(
     macros: Macros, refused: Any, plan: list[str]
 ) -> None:
     explained = {"optimized": [*plan, f"   +- {RELATION}"], "key_types": ["string"]}
-    with refused("'code' of unique_key has the type char(n), which cannot be a position"):
+    with refused("the column 'code' of unique_key has the type char(n), which a key cannot"):
         macros.call("key_lineage", explained, ["code"], None)
 
 
@@ -188,6 +188,6 @@ def test_a_type_with_an_order_and_an_exact_text_can_be_a_key(macros: Macros, typ
 )
 def test_any_other_type_cannot_be_a_key(macros: Macros, refused: Any, type_: str) -> None:
     with refused(
-        f"'id' of unique_key has the type {type_}, which cannot be a position. Use a key of "
+        f"the column 'id' of unique_key has the type {type_}, which a key cannot have. Use a "
     ):
         _lineage(macros, ["id#10L"], ["id"], [type_])

@@ -20,7 +20,7 @@ RELATION = ",".join(f"{name}#{number}" for number, name in enumerate(COLUMNS, st
 
 
 def explained(expression: str, filter_: str = "") -> dict[str, Any]:
-    """The plans of a query with the column id and these columns."""
+    """Return the plans of a query with the column id and these columns."""
     columns = [f"c{n}" for n in range(expression.count("AS") or 1)]
     filters = [f"+- Filter {filter_}"] if filter_ else []
     name = expression.rpartition("#")[0].split(" AS ")[-1]

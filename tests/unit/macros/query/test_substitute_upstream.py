@@ -120,8 +120,8 @@ def test_the_name_in_front_of_a_column_is_refused(
     """The name may be a field of a column that has the same name as the schema."""
     name = "`lake`.`up`" if column.startswith("`") else "lake.up"
     with refused(
-        f"its query has '{name}.', the upstream's full name before another name. Give the "
-        "upstream an alias in FROM, such as u, and write u. in front of its columns."
+        f"its query contains '{name}.', which is the full name of the upstream in front of another "
+        "name. Give the upstream an alias in FROM, such as u, and write u. in front of its columns."
     ):
         macros.call("substitute_upstream", f"select {column} from lake.up", up)
 
@@ -187,7 +187,10 @@ def test_an_upstream_with_options_is_refused(
 def test_an_import_cte_called_like_the_table_reads_the_scan(
     macros: Macros, up: Any, duck: Duck
 ) -> None:
-    """If two nested CTEs have one name, the inner one counts. The inner CTE reads the outer one."""
+    """If two nested CTEs have the same name, the query reads the inner CTE.
+
+    The inner CTE reads the outer CTE.
+    """
     duck.create("lake.up", {"a": "int"}, [(1,), (2,)])
     query = macros.call(
         "substitute_upstream", "with u as (select * from lake.up) select * from u", up

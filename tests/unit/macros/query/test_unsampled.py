@@ -13,7 +13,7 @@ from support.macros import Macros
 
 
 def _up(**sampled: Any) -> str:
-    """The upstream as dbt renders it."""
+    """Return the upstream as dbt renders it."""
     relation = SparkRelation.create(schema="lake", identifier="up", **sampled)
     return str(relation)
 

@@ -37,8 +37,8 @@ def test_a_catalog_that_caches_as_it_does_by_default_is_refused(
 ) -> None:
     with refused(
         "the Iceberg catalog spark_catalog of lake.mv caches tables, so a run would not see what "
-        "another one committed. Set spark.sql.catalog.spark_catalog.cache-enabled to false where "
-        "the catalog is configured (server_side_parameters, or the Spark server)."
+        "another run has committed. Set spark.sql.catalog.spark_catalog.cache-enabled to false "
+        "where the catalog is configured (server_side_parameters, or the Spark server)."
     ):
         check(**settings)
 
@@ -97,21 +97,21 @@ def test_delta_has_no_such_cache(check: Any) -> None:
 LEAVES_OUT = "Spark silently leaves out the rows of files that"
 DELTA = "spark.databricks.delta."
 REFUSED = {
-    "spark.sql.parser.escapedStringLiterals": ("on", "the texts in its statements mean something "),
+    "spark.sql.parser.escapedStringLiterals": ("on", "texts in the statements of a run mean somet"),
     "spark.sql.files.ignoreMissingFiles": ("on", f"{LEAVES_OUT} are gone"),
     "spark.sql.files.ignoreCorruptFiles": ("on", f"{LEAVES_OUT} it cannot read"),
-    "spark.sql.parser.quotedRegexColumnNames": ("on", "Spark takes a name in backticks for a pat"),
+    "spark.sql.parser.quotedRegexColumnNames": ("on", "Spark reads a name in backticks as a pat"),
     "spark.sql.readSideCharPadding": (
         "off",
-        "Spark does not pad what it reads of a char(n). Set it to true for dbt ",
+        "Spark does not pad the values of a char(n) that it reads. Set it to ",
     ),
-    "spark.sql.legacy.charVarcharAsString": ("on", "Spark pads neither what it reads of a char(n)"),
+    "spark.sql.legacy.charVarcharAsString": ("on", "Spark pads neither the values of a char(n)"),
     "spark.sql.legacy.ctePrecedencePolicy": (
         "at LEGACY",
         "Spark may read the upstream instead of a common table expression with the same name",
     ),
     "spark.sql.storeAssignmentPolicy": (
-        "at another value than ANSI",
+        "set to another value than ANSI",
         "a MERGE into an Iceberg table may fail on types that are the same. Set it to ANSI for dbt",
     ),
     f"{DELTA}stalenessLimit": (
@@ -131,7 +131,7 @@ WRONG_AND_RIGHT = {
     "off": (("False",), ("true",)),
     "set": (("1h", "10s", "60000"), ("",)),
     "at LEGACY": (("LEGACY", "legacy"), ("CORRECTED", "exception")),
-    "at another value than ANSI": (("LEGACY", "strict"), ("ANSI",)),
+    "set to another value than ANSI": (("LEGACY", "strict"), ("ANSI",)),
 }
 
 
@@ -147,7 +147,7 @@ def test_a_session_in_which_an_mv_is_not_exact_is_refused_by_the_setting(
     if OF_ONE_FORMAT.get(name, file_format) != file_format:
         wrong, right = (), wrong
     for value in wrong:
-        with refused(f"the session has {name} {refusal[0]}, under which {refusal[1]}"):
+        with refused(f"the session has {name} {refusal[0]}, so {refusal[1]}"):
             macros.call("check_settings", backfill, {**others, name: value})
     for value in right:
         macros.call("check_settings", backfill, {**others, name: value})
@@ -177,7 +177,7 @@ def test_a_catalog_that_overrides_what_exactness_needs_is_refused(
     if value == "false":
         macros.call("check_iceberg_catalogs", backfill, settings)
         return
-    with refused(f"the session has {name} = true, under which barriers are not exact. Set it to "):
+    with refused(f"the session has {name} = true, so barriers would not be exact. Set it to "):
         macros.call("check_iceberg_catalogs", backfill, settings)
 
 

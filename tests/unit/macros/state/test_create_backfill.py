@@ -9,7 +9,7 @@ import pytest
 from support.macros import Macros, Table
 
 MEANWHILE = (
-    "another run has created its tables meanwhile, for another query. "
+    "another run, with another query, created the tables of the MV at the same time. "
     "Run only one deployment of the model, and run again."
 )
 

@@ -17,7 +17,7 @@ SETTINGS = {"spark.sql.ansi.enabled": "false"}
 
 @pytest.fixture
 def creation(make_plan: Callable[..., Any], make_source: Callable[..., Any]) -> dict[str, Any]:
-    """The plan of epoch 0 that the run with the id b1 makes."""
+    """Return the plan of epoch 0 that the run with the id b1 makes."""
     source = make_source(id=None, version=None, committed_at=None)
     return dict(
         make_plan(
@@ -39,7 +39,7 @@ def first(make_plan: Callable[..., Any]) -> dict[str, Any]:
 
 @pytest.fixture
 def rows(macros: Macros, duck: Duck, creation: Any) -> Callable[..., list[dict[str, Any]]]:
-    """The rows of a new progress table. Each plan is replaced by its epoch."""
+    """Return the rows of a new progress table. Each plan is replaced by its epoch."""
 
     def rows(plan: Any = None) -> list[dict[str, Any]]:
         rows = duck.records(macros.call("get_not_started_sql", creation, plan))

@@ -71,7 +71,7 @@ def test_a_stored_plan_has_these_entries(
 def test_a_plan_is_read_back_as_it_was_made(
     macros: Macros, duck: Duck, make_plan: Callable[..., Any], entries: dict[str, Any]
 ) -> None:
-    """A null value is absent, whatever the session does with null fields."""
+    """A null value is absent, even in a session that writes null fields."""
     made = make_plan(settings={"a": "it's"}, vnode_row_counts=None)
     [(text,)] = duck.rows(f"select {macros.call('get_plan_json_sql', made | entries)}")
     stored = json.loads(text)

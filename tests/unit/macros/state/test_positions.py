@@ -20,7 +20,7 @@ def model(macros: Macros) -> None:
 
 @pytest.fixture
 def place(macros: Macros, backfill: Any, analysis: Any, make_state: Any, make_plan: Any) -> Any:
-    """The position columns that a reset with this key uses, if the table has these columns."""
+    """Return the position columns that a reset with this key uses in a table with these columns."""
 
     def place(now: list[dict[str, str]], columns: dict[str, str], **committed: Any) -> Any:
         macros.tables["lake.mv__progress"] = Table(columns=columns)
@@ -84,7 +84,7 @@ def test_a_reset_after_one_that_was_given_up_looks_at_the_columns_that_there_are
 
 @pytest.fixture
 def column_for(macros: Macros) -> Any:
-    """The position column of a key with one column, in a table that has the columns `present`."""
+    """Return the position column of a key with one column. The table has the columns `present`."""
 
     def column_for(upstream: str, type_: str, present: dict[str, str] | None = None) -> Any:
         key = [{"name": "k", "upstream": upstream, "type": type_}]

@@ -11,8 +11,9 @@ OWN = {"dbt_backfill.id": "b1", "dbt_backfill.format": "2"}
 
 
 def test_two_runs_that_plan_or_commit_one_epoch_conflict(macros: Macros) -> None:
-    """Otherwise both runs would commit. Statistics are expensive, and only exist for the epochs of
-    the history.
+    """Otherwise both runs would commit.
+
+    Statistics are expensive; they only exist for the history's epochs.
     """
     state = {
         "delta.isolationLevel": "Serializable",

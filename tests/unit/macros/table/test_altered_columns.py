@@ -67,7 +67,7 @@ def test_a_type_that_no_alter_makes_is_told(macros: Macros, file_format: str) ->
     text = [column("n", "string")]
 
     assert macros.call("find_widened", macros.relation, text, text)["why"] == (
-        f"n has the type string, and no ALTER of {file_format.title()} makes it of int"
+        f"no ALTER of {file_format.title()} can change n from int to string"
     )
     # If something else has altered the table, the statement itself fails.
     assert macros.call("find_widened", macros.relation, text, [])["columns"] == text
@@ -112,15 +112,15 @@ def test_a_delta_table_needs_a_feature_which_is_the_users_to_switch_on(
     check: Any, refused: Any, macros: Macros
 ) -> None:
     with refused(
-        "its query no longer returns y, and lake.mv lets no column be dropped without the Delta "
+        "its query no longer returns y, but a column of lake.mv can be dropped only with the Delta "
         "feature of delta.columnMapping.mode. If all readers of the table support that feature: "
         "ALTER TABLE lake.mv SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name'). Or rebuild "
         "the MV"
     ):
         check(drops=["y"], properties={"delta.columnMapping.mode": "none"})
     with refused(
-        "its query returns n as bigint and no longer as int, and lake.mv lets no column be widened "
-        "without the Delta feature of delta.enableTypeWidening. If all readers of the table"
+        "its query returns n as bigint instead of int, but a column of lake.mv can be widened "
+        "only with the Delta feature of delta.enableTypeWidening. If all readers of the table"
     ):
         check(fills=[WIDER], properties={"delta.columnMapping.mode": "name"})
     check(drops=["y"], fills=[WIDER])
@@ -146,8 +146,8 @@ def test_a_column_by_which_the_table_is_laid_out_stays(
     macros: Macros, check: Any, refused: Any, name: str
 ) -> None:
     macros.config["file_format"], layout = name.split("_")[0], LAYOUTS[name]
-    words = "its query no longer returns y, by which lake.mv is partitioned, clustered or sorted"
-    with refused(f"{words}. Undo the change, or rebuild the MV with --full-refresh"):
+    words = "its query no longer returns y, but lake.mv is partitioned, clustered or sorted by this"
+    with refused(f"{words} column. Undo the change, or rebuild the MV with --full-refresh"):
         check(drops=["y"], layout=layout)
     assert check(drops=["other", "id"], layout=layout)
     check(fills=[{**WIDER, "name": "y"}], layout=layout)
@@ -157,7 +157,7 @@ def test_a_column_by_which_an_iceberg_table_is_sorted_stays(
     check: Any, refused: Any, macros: Macros
 ) -> None:
     macros.config["file_format"] = "iceberg"
-    with refused("its query no longer returns y, by which lake.mv is partitioned, clustered or"):
+    with refused("its query no longer returns y, but lake.mv is partitioned, clustered or"):
         check(drops=["y"], properties={"sort-order": "bucket(4, y) ASC NULLS FIRST"})
 
 
@@ -168,8 +168,8 @@ def test_no_column_goes_where_spark_does_not_show_by_what_the_table_is_sorted(
     """Spark hides `url ASC NULLS FIRST`, because the value contains `url`."""
     macros.config["file_format"] = "iceberg"
     with refused(
-        "its query no longer returns y, and Spark, which sees a secret in it, does not show by "
-        "what lake.mv is sorted. Undo the change, or rebuild the MV with --full-refresh"
+        "its query no longer returns y, but Spark hides whether lake.mv is sorted by this "
+        "column. Undo the change, or rebuild the MV with --full-refresh"
     ):
         check(drops=["y"], properties={name: "*********(redacted)"})
 
@@ -179,8 +179,9 @@ def test_a_column_that_has_a_constraint_stays_until_that_is_dropped(
 ) -> None:
     properties = {**ALLOWED, "delta.constraints.not_null_y": "`y` is not null"}
     with refused(
-        "its query no longer returns y, on which lake.mv has the constraint not_null_y (`y` is not "
-        "null). Drop the constraint: ALTER TABLE lake.mv DROP CONSTRAINT `not_null_y`, or rebuild"
+        "its query no longer returns y, but lake.mv has the constraint not_null_y (`y` is not "
+        "null) on this column. Drop the constraint: ALTER TABLE lake.mv DROP CONSTRAINT "
+        "`not_null_y`, or rebuild"
     ):
         check(drops=["y"], properties=properties)
     assert check(drops=["yy"], properties=properties)

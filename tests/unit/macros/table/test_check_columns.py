@@ -25,15 +25,15 @@ def check(macros: Macros, name: str, type_: str, file_format: str, **properties:
         ("time(6)", "delta", "Delta has no time"),
         ("geometry(4326)", "iceberg", "Iceberg has no geometry"),
         ("struct<a:struct<>>", "delta", "Delta has no struct without fields"),
-        ("void", "delta", "Delta keeps no values without a type"),
-        ("map<string,void>", "iceberg", "Iceberg keeps no values without a type"),
-        ("string collate UTF8_LCASE", "iceberg", "Iceberg keeps no collation"),
+        ("void", "delta", "Delta cannot store values without a type"),
+        ("map<string,void>", "iceberg", "Iceberg cannot store values without a type"),
+        ("string collate UTF8_LCASE", "iceberg", "Iceberg cannot store a collation"),
     ],
 )
 def test_a_type_that_the_format_does_not_have_is_refused(
     macros: Macros, refused: Any, type_: str, file_format: str, reason: str
 ) -> None:
-    with refused(f"its query returns the column 'c' of the type {type_}, and {reason}. Cast it "):
+    with refused(f"its query returns the column 'c' of the type {type_}, but {reason}. Cast it "):
         check(macros, "c", type_, file_format)
 
 
@@ -42,7 +42,7 @@ def test_some_types_need_a_later_format_of_iceberg(
     macros: Macros, refused: Any, type_: str
 ) -> None:
     check(macros, "c", type_, "iceberg", **{"format-version": "3"})
-    with refused(f"its query returns the column 'c' of the type {type_}, and Iceberg has it from "):
+    with refused(f"its query returns the column 'c' of the type {type_}, but Iceberg supports "):
         check(macros, "c", type_, "iceberg", **{"format-version": 2})
 
 
@@ -60,19 +60,19 @@ def test_other_types_and_fields_called_like_types_are_let_pass(
 @pytest.mark.parametrize(
     ("name", "file_format", "reason"),
     [
-        ("_CHANGE_type", "delta", "the change data feed of a Delta table keeps"),
-        ("_metadata", "delta", "Delta keeps this name"),
-        ("_target_row_present_", "delta", "Delta keeps this name"),
-        ("_row_ID", "iceberg", "Iceberg keeps this name"),
-        ("_pos", "iceberg", "Iceberg keeps this name"),
-        ("", "iceberg", "Iceberg takes no column without a name"),
+        ("_CHANGE_type", "delta", "the change data feed of a Delta table reserves"),
+        ("_metadata", "delta", "Delta reserves this name"),
+        ("_target_row_present_", "delta", "Delta reserves this name"),
+        ("_row_ID", "iceberg", "Iceberg reserves this name"),
+        ("_pos", "iceberg", "Iceberg reserves this name"),
+        ("", "iceberg", "Iceberg does not allow a column without a name"),
         ("__bf_deleted", "iceberg", "names that begin with __bf_ are reserved for barriers"),
     ],
 )
 def test_a_name_that_the_format_keeps_is_refused(
     macros: Macros, refused: Any, name: str, file_format: str, reason: str
 ) -> None:
-    with refused(f"its query returns the column '{name}', and {reason}"):
+    with refused(f"its query returns the column '{name}', but {reason}"):
         check(macros, name, "int", file_format, **(FEED if file_format == "delta" else {}))
 
 

@@ -15,7 +15,7 @@ KEPT = {"not_null_id": "`id` is not null", "low": "id < 9"}
 
 @pytest.fixture(autouse=True)
 def contract(macros: Macros) -> None:
-    """A contract with two constraints that Delta enforces, and one that Delta does not enforce."""
+    """Set a contract. Delta enforces two of its constraints, but not the third one."""
     macros.config["contract"] = SimpleNamespace(enforced=True)
     not_null, unique = {"type": "not_null"}, {"type": "unique"}
     macros.context["model"] = SimpleNamespace(
@@ -76,7 +76,7 @@ def test_a_constraint_that_rows_do_not_fulfil_is_refused(
     macros: Macros, apply: Any, refused: Any
 ) -> None:
     with refused(
-        "its contract has the new constraint (`id` is not null), which 2 of its rows do not fulfil."
+        "its contract has the new constraint (`id` is not null), but 2 rows of the MV do not fulfil"
     ):
         apply({}, broken=2)
     assert not any("alter table" in statement.sql for statement in macros.statements)

@@ -30,8 +30,9 @@ RESULTS = pytest.mark.parametrize(
 
 @pytest.fixture
 def merged(macros: Macros, backfill: Any) -> Callable[..., Any]:
-    """The counts of a MERGE of changes. Eight keys have a row in the query, and `drops` keys do
-    not.
+    """Return the counts of a MERGE of changes.
+
+    Eight keys have a row in the query, and `drops` keys do not.
     """
 
     def merged(result: Any, drops: int = 4, guarded: bool = False) -> Any:
@@ -88,7 +89,7 @@ def count(
     make_plan: Callable[..., Any],
     duck: Duck,
 ) -> Callable[..., Any]:
-    """The counts that the commit of a plan finds for its MERGEs into an Iceberg table."""
+    """Return the counts that the commit of a plan finds for its MERGEs into an Iceberg table."""
     macros.config["file_format"] = "iceberg"
     macros.context["model"] = SimpleNamespace(name="mv")
 

@@ -82,11 +82,11 @@ def test_a_rebuild_elsewhere_is_refused_before_it_is_planned(
 ) -> None:
     macros.config["location_root"] = "/elsewhere"
     macros.tables["lake.mv"] = Table(information="Location: file:/lake/mv\n")
-    with refused("it is at file:/lake/mv, but its location_root would put it at /elsewhere/"):
+    with refused("the table is at file:/lake/mv, but with this location_root it would be at /"):
         create("k", "v")
 
     macros.config["location_root"] = "other"
-    with refused("it is at file:/lake/mv, but its location_root would put it at other/mv"):
+    with refused("the table is at file:/lake/mv, but with this location_root it would be at"):
         create("k", "v")
 
     macros.tables = {}
@@ -103,7 +103,7 @@ def test_columns_of_clauses_may_be_in_other_case_and_transformed(
 def test_a_column_that_delta_cannot_merge_changes_into_is_refused_before_anything_is_created(
     create: Any, refused: Any, macros: Macros
 ) -> None:
-    with refused("its query returns the column 'a`b', and Delta cannot merge changes into such a "):
+    with refused("its query returns the column 'a`b', but the change data feed of a Delta table "):
         create("k", "a`b")
     assert macros.statements == []
 

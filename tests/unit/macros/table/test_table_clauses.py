@@ -105,7 +105,7 @@ def test_a_users_property_under_which_an_mv_is_built_and_then_fails_is_refused(
 ) -> None:
     macros.config.update(file_format=file_format, tblproperties=properties)
     [(name, value)] = properties.items()
-    with refused(f"its tblproperties have '{name}': '{value}', under which changes cannot be "):
+    with refused(f"its tblproperties have '{name}': '{value}', so changes cannot be "):
         macros.call("check_table_properties")
 
 

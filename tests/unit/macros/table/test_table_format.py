@@ -42,8 +42,9 @@ def test_the_format_of_a_table_that_was_listed_is_known(
 def test_spark_is_asked_for_the_format_of_a_table_that_was_built_in_the_same_invocation(
     macros: Macros, provider: str
 ) -> None:
-    """dbt's cache has the relation that the materialization returned. It does not have Spark's
-    description.
+    """dbt's cache has the relation that the materialization returned.
+
+    This relation lacks Spark's description.
     """
     macros.results = [[["id", "bigint", None], ["Provider", provider, ""], ["Owner", "me", ""]]]
 

@@ -13,7 +13,7 @@ from support.macros import Macros
 
 @pytest.fixture
 def get(macros: Macros) -> Any:
-    """The upstream of a model that depends on `nodes`. The catalog has `relation`."""
+    """Return the upstream of a model that depends on `nodes`. The catalog has `relation`."""
 
     def get(
         nodes: dict[str, dict[str, Any]],
@@ -111,9 +111,8 @@ PROD = {"database": None, "schema": "prod", "alias": "up", "name": "up"}
 def test_an_upstream_that_is_deferred_is_the_one_that_the_query_reads(
     get: Any, sql: str, reads: str
 ) -> None:
-    """`--defer` uses the table of another environment, if this one has no such table or is not
-    asked.
-    """
+    """`--defer` uses the table of another environment, if this environment lacks the table or is
+    not asked."""
     upstream = get({"model.p.up": {**MODEL, "defer_relation": PROD}}, sql=sql)
 
     assert upstream["relation"].render() == reads
@@ -135,7 +134,7 @@ def test_an_ephemeral_upstream_is_refused(get: Any, refused: Any) -> None:
 
 
 def test_an_upstream_that_does_not_exist_is_refused(get: Any, refused: Any) -> None:
-    with refused("its upstream lake.up does not exist. Create it first."):
+    with refused("its upstream lake.up does not exist. Create the upstream first."):
         get({"model.p.up": MODEL}, **{"is": None})
 
 

@@ -103,7 +103,7 @@ def test_only_the_plan_of_the_next_epoch_can_be_given_up(
 def test_nothing_is_on_its_way_to_an_mv_that_has_another_key(
     macros: Macros, backfill: Any, make_plan: Any, types: dict[str, str]
 ) -> None:
-    """The plan has not replaced the MV yet, or something else has replaced the MV."""
+    """The plan has not replaced the MV yet, or another program has replaced it."""
     backfill["options"]["file_format"] = "iceberg"
     macros.results = [list(types.items())]
     macros.call("run_abandon", backfill, make_plan(kind="abandon", epoch=3))
@@ -118,7 +118,7 @@ def test_nothing_is_on_its_way_to_an_mv_that_has_another_key(
 
 @pytest.fixture
 def noted(macros: Macros, make_plan: Any) -> Any:
-    """The plans that are recorded when an abandoned plan is committed after `committed`."""
+    """Return the plans that are recorded when an abandoned plan is committed after `committed`."""
 
     def noted(committed: dict[str, Any], **plan: Any) -> Any:
         return macros.call("add_given_up", make_plan(epoch=2, **committed), make_plan(**plan))
@@ -193,8 +193,9 @@ def test_what_is_not_told_once_is_not_told_by_the_next_one(noted: Any) -> None:
 def touched(
     macros: Macros, backfill: Any, make_state: Any, make_plan: Any, make_source: Any
 ) -> Any:
-    """The upper ends of the ranges that these plans may have written. [] is a range without an
-    upper end.
+    """Return the upper ends of the ranges that these plans may have written.
+
+    [] means a range without an upper end.
     """
 
     def touched(
@@ -293,8 +294,8 @@ def test_a_failed_plan_is_marked_and_what_is_on_its_way_is_stopped(
     assert give_up() == MARKED
     _, mark, stop = macros.statements
     assert (
-        '"reason": "it could not merge the range of the barrier 3, and the upstream has gone on '
-        'from its version 17"'
+        '"reason": "it could not merge the range of the barrier 3, and the upstream has a '
+        'later version than 17"'
     ) in mark.sql
     assert stop.name == "dbt_backfill_stop what is on its way in the barrier 3"
 

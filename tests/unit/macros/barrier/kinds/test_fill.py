@@ -15,7 +15,7 @@ FILLS = [{"name": "x", "type": "int"}, {"name": "y z", "type": "string"}]
 
 @pytest.fixture
 def filling(make_state: Callable[..., Any], make_plan: Callable[..., Any]) -> Callable[..., Any]:
-    """A state in the middle of a fill. The keyword arguments change the committed plan."""
+    """Return a state in the middle of a fill. The keyword arguments change the committed plan."""
 
     def filling(dirty: bool = False, state: dict[str, Any] | None = None, **plan: Any) -> Any:
         given = {"fills": FILLS, "fill_low": ["1", "1"], "fill_high": ["2", "3"]} | plan

@@ -1,5 +1,6 @@
-"""A rescale gives an MV another number of vnodes. They continue from the positions of the previous
-vnodes.
+"""A rescale gives an MV another number of vnodes.
+
+The new vnodes continue from the positions of the previous vnodes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ POSITION = ["1", "2"]
 
 @pytest.fixture
 def plan(macros: Macros, backfill: Any, make_state: Any) -> Callable[..., Any]:
-    """The plan of a rescale for this state."""
+    """Return the plan of a rescale for this state."""
 
     def plan(vnode_count: int, low: Any = POSITION, **state: Any) -> Any:
         made = make_state(**state)
@@ -35,9 +36,8 @@ def plan(macros: Macros, backfill: Any, make_state: Any) -> Callable[..., Any]:
 def test_its_plan_is_what_was_committed_with_another_number_of_vnodes(
     plan: Callable[..., Any], make_plan: Callable[..., Any]
 ) -> None:
-    """The plan keeps the recorded settings, whatever the session has, because the operation
-    evaluates no query.
-    """
+    """The plan keeps the recorded settings and ignores the session's settings, because the
+    operation evaluates no query."""
     made, before = plan(8), make_plan()
 
     assert (made["kind"], made["epoch"], made["vnode_count"]) == ("rescale", 3, 8)
@@ -146,11 +146,11 @@ def test_barriers_go_on_with_the_number_of_the_state_and_a_rebuild_takes_that_of
     [
         (4, []),
         (16, [
-            "mv has 16 vnodes; vnode_count is 4, which applies only when the MV is rebuilt. To "
+            "mv has 16 vnodes; the vnode_count 4 applies only when the MV is rebuilt. To "
             "change the number without a rebuild: dbt run-operation rescale_backfill "
             "--args '{model: mv, vnode_count: 4}'"
         ]),
-        (6, ["mv has 6 vnodes; vnode_count is 4, which applies only when the MV is rebuilt"]),
+        (6, ["mv has 6 vnodes; the vnode_count 4 applies only when the MV is rebuilt"]),
     ],
 )  # fmt: skip
 def test_a_run_says_where_the_config_has_another_number(
@@ -192,8 +192,8 @@ def test_its_line_says_how_many_rows_are_read_again(
     [
         (True, []),
         (False, [
-            "mv is backfilled ascending, as it was begun; backfill_order is descending, "
-            "which applies only when the MV is rebuilt"
+            "mv is still backfilled ascending; the backfill_order descending "
+            "applies only when the MV is rebuilt"
         ]),
     ],
 )  # fmt: skip

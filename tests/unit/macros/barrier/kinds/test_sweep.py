@@ -13,7 +13,7 @@ from support.macros import Macros
 
 @pytest.fixture
 def swept(make_state: Callable[..., Any], make_plan: Callable[..., Any]) -> Callable[..., Any]:
-    """A state in the middle of a sweep."""
+    """Return a state in the middle of a sweep."""
 
     def swept(kind: str = "advance", **state: Any) -> Any:
         committed = make_plan(epoch=2, kind=kind, sweeps=kind != "sweep")

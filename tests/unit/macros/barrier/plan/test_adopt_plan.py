@@ -37,7 +37,7 @@ def test_a_plan_may_be_given_up_once_the_upstream_has_another_version(
 def adopt(
     macros: Macros, backfill: Any, make_state: Any, make_plan: Any, make_source: Any
 ) -> Callable[..., Any]:
-    """The plan if it is adopted, or the reason why it is given up.
+    """Return the plan if it is adopted, or the reason why it is given up.
 
     `version` is the upstream's version that the plan reads. `feed` is the version of a change table
     that was read up to 8.
@@ -96,14 +96,10 @@ def test_a_plan_of_the_query_of_before_is_adopted_where_the_new_one_returns_more
     )
     other = {"query_hash": "h9", "query": "select 9 as k"}
 
-    with refused(
-        "another run has planned its barrier 3, and between that run and this one its query"
-    ):
+    with refused("another run has planned its barrier 3 with another model or session: its query"):
         adopt(**other)
     options["on_schema_change"] = "append_new_columns"
-    with refused(
-        "another run has planned its barrier 3, and between that run and this one its query"
-    ):
+    with refused("another run has planned its barrier 3 with another model or session: its query"):
         adopt(**other)
     assert adopt(committed=other, **other) == "adopted"
     assert adopt(committed=other, vnode_count=9, **other) == "adopted"
@@ -248,7 +244,7 @@ def test_a_plan_of_another_deployment_is_not_executed(
     """The other deployment rebuilt the MV while this run was at work. In this run's session the
     query may return other values.
     """
-    between = "another run has planned its barrier 3, and between that run and this one "
+    between = "another run has planned its barrier 3 with another model or session: "
     with refused(between + difference):
         adopt(**other)
     with refused(between + difference):
@@ -261,9 +257,9 @@ def test_a_plan_of_another_deployment_is_not_executed(
 def test_a_plan_of_other_columns_may_be_given_up(adopt: Any, refused: Any, altered: Any) -> None:
     """The plan may fail at every run, and no run of a corrected query would execute it."""
     with refused(
-        "another run has planned its barrier 3, and between that run and this one its query changed"
+        "another run has planned its barrier 3 with another model or session: its query changed"
         ". Run only one deployment of the model, or give that plan up: dbt run-operation "
-        "abandon_plan --args '{model: mv}'. This run wrote nothing of this barrier."
+        "abandon_plan --args '{model: mv}'. This run wrote nothing."
     ):
         adopt(query_hash="h9", query="select 9 as k", **altered)
 

@@ -67,5 +67,5 @@ def test_a_version_that_lacks_columns_of_the_query_is_refused(
 ) -> None:
     macros.stub("explain_comparably", lambda *_, scan: columns and {"columns": columns})
 
-    with refused("the columns of lake.up were changed, and its snapshot 17 lacks columns "):
+    with refused("the columns of lake.up were changed, but its snapshot 17 does not have "):
         macros.call("check_query_at", backfill, {"altered": True}, analysis, 17)

@@ -22,7 +22,7 @@ def choose(
     macros: Macros, backfill: Any, analysis: Any, options: Any, make_state: Any, make_plan: Any,
     make_source: Any,
 ) -> Callable[..., Any]:  # fmt: skip
-    """The plan that is chosen after epoch 2 at version 16. The upstream is at version 17.
+    """Return the plan that is chosen after epoch 2 at version 16. The upstream is at version 17.
 
     All vnodes have the same position, half way. `feed` is the version of a change table that was
     read up to 7. `columns` are columns that differ from those of the committed query. `touched` are
@@ -221,7 +221,7 @@ CHOICES: Choices = {
     "new columns over a gap, with on_gap": (
         {**WIDENED, **OTHER_TABLE, **SWEEP}, {"kind": "sweep", **FILLED}
     ),
-    # All rows are compared, not only those that the slice may have written.
+    # All rows are compared, not only the rows that the slice may have written.
     "a slice was given up": (
         {"dirty": True, "touched": [],
          "committed": {"kind": "abandon", "fills": FILLS, "fill_low": ["0", "1"]}},
@@ -247,7 +247,7 @@ CHOICES: Choices = {
     "columns are dropped that were being filled, finished": (
         {**NARROWED, **CAUGHT_UP, "committed": FILLING}, {**ADVANCE, "last_range": False}
     ),
-    # Nobody knows if the columns were dropped. This does not require a comparison of all rows.
+    # It is unknown if the columns were dropped. All the same, not all rows must be compared.
     "a plan that drops was given up": (
         {"dirty": True, "touched": [["5", "6"]], "committed": {"kind": "abandon", "drops": ["y"]}},
         {**REANCHOR, "drops": ["y"], "touched": [["5", "6"]], "fills": None},
@@ -355,7 +355,7 @@ def test_a_vnode_that_the_mv_has_not_is_refused(choose: Any, refused: Any) -> No
     """The MV has 4 vnodes, although vnode_count is now another number. A range of a vnode that does
     not exist would never end.
     """
-    with refused("backfill_vnodes names vnode 4, and it has 4 vnodes. Vnodes are numbered from 0"):
+    with refused("the option backfill_vnodes contains vnode 4, but the MV has 4 vnodes. Use "):
         choose(set={"backfill_vnodes": [3, 4], "vnode_count": 8})
 
 

@@ -149,8 +149,9 @@ def noted(
     make_plan: Callable[..., Any],
     make_source: Callable[..., Any],
 ) -> Callable[..., Any]:
-    """What a new plan records of the change table. That table is at version 9; version 7 is
-    committed.
+    """Return what a new plan records about the change table.
+
+    That table is at version 9; version 7 is committed.
     """
     relation = backfill["mv"].incorporate(path={"identifier": "changes"})
     backfill["feed"] = {"relation": relation, "kind": "iceberg"}
@@ -193,7 +194,7 @@ def test_a_plan_without_a_change_table_notes_none(
 
 @pytest.fixture
 def order(macros: Macros) -> Callable[..., str]:
-    """The order that a plan records. It is the same for all columns of the key."""
+    """Return the order that a plan records. It is the same for all columns of the key."""
 
     def order(plan: dict[str, Any]) -> str:
         assert len({column.get("order") for column in plan["key"]}) == 1

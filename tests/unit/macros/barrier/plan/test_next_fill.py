@@ -16,7 +16,7 @@ COLUMNS = [{"name": "x", "type": "int"}]
 def fill(
     macros: Macros, backfill: Any, options: Any, make_state: Callable[..., Any], make_plan: Any
 ) -> Callable[..., Any]:
-    """The next plan. The fill so far has reached `position`."""
+    """Return the next plan. The fill so far has reached `position`."""
 
     def fill(
         position: list[str] | None = None,

@@ -87,9 +87,9 @@ def test_vnodes_that_differ_move_from_the_least_advanced_of_their_positions(
 def take(
     macros: Macros, backfill: Any, make_state: Callable[..., Any], make_plan: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """The plan, if it uses the bounds of the committed plan.
+    """Return the plan, if it uses the bounds of the committed plan.
 
-    None, if a run looks for new bounds.
+    Return None if a run looks for new bounds.
     """
 
     def take(vnodes: list[int] | None = None, **committed: Any) -> Any:

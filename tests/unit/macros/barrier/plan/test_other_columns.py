@@ -15,8 +15,9 @@ COLUMNS = [{"name": n, "type": t} for n, t in (("k", "bigint"), ("x", "string"),
 
 @pytest.fixture
 def find(macros: Macros, backfill: Any, analysis: Any, make_state: Any, make_plan: Any) -> Any:
-    """What find_other_columns says of a query. `plans` are Spark's plans of the new and the old
-    query.
+    """Return the result of find_other_columns for a query.
+
+    `plans` are Spark's plans of the new and the old query.
     """
 
     def find(
@@ -132,8 +133,9 @@ WIDE = [COLUMNS[0], {"name": "x", "type": "bigint"}, COLUMNS[2]]
 
 @pytest.fixture
 def sync(find: Any, macros: Macros, options: Any) -> Any:
-    """As `find`, but with sync_all_columns, and the old query had all columns. `present` are the
-    columns of the MV's table.
+    """Call `find` with sync_all_columns, for an old query that had all columns.
+
+    `present` are the columns of the MV's table.
     """
 
     def sync(query: str, columns: Any, present: Any = COLUMNS, **more: Any) -> Any:
@@ -155,7 +157,8 @@ def test_columns_that_are_gone_are_dropped(sync: Any, macros: Macros) -> None:
 def test_where_columns_only_go_the_query_must_have_no_other_words(sync: Any) -> None:
     """If columns are only dropped, no rows are read that would show other differences."""
     why = (
-        "it does more than leave columns out, and no barrier would read rows to find the difference"
+        "it does more than leave columns out, but no barrier would read the rows again to find the "
+        "difference"
     )
     for old, new, same in [
         ("a, hash(b, 1), c", "a, hash(b, 1)", True),
@@ -195,7 +198,7 @@ def test_a_type_that_cannot_be_made_is_no_change_of_columns_alone(sync: Any) -> 
     found = sync(NEW, COLUMNS, table)
 
     assert found["columns"] is None
-    assert found["why"] == "x has the type string, and no ALTER of Delta makes it of int"
+    assert found["why"] == "no ALTER of Delta can change x from int to string"
 
 
 def test_a_column_that_is_being_filled_may_go_or_be_widened(sync: Any) -> None:
@@ -241,14 +244,14 @@ def test_a_fill_begins_at_the_start(begin: Any) -> None:
 
 
 def test_vnodes_with_different_positions_are_refused(begin: Any, refused: Any) -> None:
-    with refused("its query returns other columns, but its vnodes have different positions. Run "):
+    with refused("its query returns other columns than before, but the vnodes of the MV ha"):
         begin(uniform=False, position=None)
 
 
 def test_a_column_that_is_there_and_not_of_the_query_is_refused(
     begin: Any, refused: Any, make_plan: Any
 ) -> None:
-    with refused("its query returns the new column x, and lake.mv already has one that is not"):
+    with refused("its query returns the new column x, but lake.mv already has a column of"):
         begin(present=("k", "X"))
     had = "k: bigint, x: string, shard: int"
     filling = make_plan(kind="fill", fills=COLUMNS[1:2], query_columns=had, epoch=2)
@@ -267,12 +270,12 @@ def test_a_column_that_was_to_be_dropped_may_still_be_there(
     assert begin(same, present=("k", "x"), **state)["drops"] == ["y"]
     mapped = {"delta.columnMapping.mode": "name"}
     assert begin(same, drops=["z"], properties=mapped, **state)["drops"] == ["z", "y"]
-    with refused("its query returns the new column X, and lake.mv already has one that is not"):
+    with refused("its query returns the new column X, but lake.mv already has a column of"):
         begin(other, present=("k", "x"), **state)
 
 
 def test_a_column_that_the_table_does_not_drop_is_refused(begin: Any, refused: Any) -> None:
-    with refused("its query no longer returns x, and lake.mv lets no column be dropped without"):
+    with refused("its query no longer returns x, but a column of lake.mv can be dropped only"):
         begin([], drops=["x"])
 
 

@@ -24,7 +24,7 @@ MERGED = {"upserts": 2, "drops": 1}
 
 @pytest.fixture
 def planned(make_plan: Callable[..., Any]) -> Callable[..., Any]:
-    """A plan of this run with a range, before the rows of the range are counted."""
+    """Return a plan of this run with a range, before the rows of the range are counted."""
 
     def planned(**changes: Any) -> Any:
         plan = make_plan(range_row_count=None, vnode_row_counts=None)
@@ -153,14 +153,14 @@ def test_changes_and_a_range_are_merged_at_once_where_both_are_there_and_small(
 
 
 def stored_by(script: str) -> Any:
-    """The plan that a script stores, without the numbers that the script counts."""
+    """Return the plan that a script stores, without the numbers that the script counts."""
     [text] = re.findall(r"set planned = concat\('(.*?),', substr", script)
     return json.loads(text.replace("\\'", "'").replace("\\\\", "\\") + "}")
 
 
 @pytest.fixture
 def stood() -> dict[str, Any]:
-    """The last result of plan_barrier."""
+    """Return a dict in which `plan_barrier` leaves its last result."""
     return {}
 
 
@@ -214,7 +214,10 @@ def test_the_plan_of_this_run_stands_with_what_it_staged(
 
 
 def _assert_noted(stood: Any, script: str) -> None:
-    """The script has created these views. The commit drops them, even if they are not merged."""
+    """Check that the script has created these views.
+
+    The commit drops them even if they are not merged.
+    """
     assert stood["views"]
     for name in stood["views"]:
         assert f"cache table {name};" in script
@@ -257,13 +260,13 @@ def test_tables_that_another_run_has_created_without_a_plan_are_left_to_the_next
 ) -> None:
     """The other run had to read nothing (`--empty`)."""
     macros.stub("get_create_statements", lambda relations, plan, columns, first: "CREATE;")
-    with refused("another run has created its tables meanwhile. Nothing is lost; run again to"):
+    with refused("another run created the tables of the MV at the same time. Nothing is lost"):
         plan_barrier({"plan": None, "checked": CHECKED}, **NEW)
 
 
 @pytest.fixture
 def bounds(macros: Macros) -> list[Any]:
-    """The bounds that passes over the keys find. Each pass removes the first one."""
+    """Return the bounds that passes over the keys find. Each pass removes the first one."""
     found: list[Any] = []
     macros.stub(
         "find_bounds",
@@ -362,7 +365,7 @@ def test_a_changed_key_that_stands_twice_in_the_version_is_refused(
 ) -> None:
     """The key was read again from the upstream. No view is left in the session."""
     with refused(
-        "the key id, shard is not unique in lake.up, in version 17; it occurs twice with (1L, 2). "
+        "the key id, shard is not unique in lake.up, in version 17; duplicate keys: (1L, 2). "
         "Delete the duplicates, or name in unique_key the columns that are unique."
     ):
         plan_barrier({"staged": STAGED, "reread": {"count": 3, "twice": [["1L", "2"]]}})
@@ -419,8 +422,8 @@ def test_a_barrier_that_cannot_be_planned_in_four_attempts_is_left_to_the_next_r
     """The upstream changed before each attempt. No view is left in the session."""
     gone = {"lost": True, "checked": CHECKED}
     with refused(
-        "its barrier 3 could not be planned, because its upstream was changed or another run wrote "
-        "meanwhile, four times in a row. Nothing is lost; run again to continue."
+        "its barrier 3 could not be planned: four times in a row, the upstream changed or another "
+        "run wrote before the plan was stored. Nothing is lost; run again to continue."
     ):
         plan_barrier(*[gone] * 5)
     scripts = [statement.name for statement in macros.statements]
@@ -447,7 +450,7 @@ def test_duplicate_keys_are_refused_with_examples(
     plan_barrier: Callable[..., Any], refused: Any
 ) -> None:
     with refused(
-        "the key id, shard is not unique in lake.up, in version 17; it occurs twice with (1L, 2), "
+        "the key id, shard is not unique in lake.up, in version 17; duplicate keys: (1L, 2), "
         "(3L, 4). Delete the duplicates, or name in unique_key the columns that are unique."
     ):
         plan_barrier(DUPLICATES, duplicates=[["1L", "2"], ["3L", "4"]])

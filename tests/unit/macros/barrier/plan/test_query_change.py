@@ -1,4 +1,4 @@
-"""Whether the model still has the meaning for which its last plan was made."""
+"""Changes of a model since its last plan: which of them require a rebuild?"""
 
 from __future__ import annotations
 
@@ -53,10 +53,13 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 
 @pytest.fixture
 def find(macros: Macros, backfill: Any, analysis: Any, make_state: Callable[..., Any]) -> Any:
-    """The reason why the MV must be rebuilt, or None."""
+    """Return a function that returns the reason why the MV must be rebuilt, or None."""
 
     def find(changes: Any = None, options: Any = None, **state: Any) -> str | None:
-        """`changes` are changes of the model, or of what was analyzed of its query."""
+        """Look for a change.
+
+        `changes` are new values in the model or in the analysis of its query.
+        """
         backfill["options"].update(options or {})
         changes = changes or {}
         backfill.update({name: value for name, value in changes.items() if name in backfill})
@@ -116,7 +119,7 @@ def test_quotes_are_no_change_of_the_upstream(find: Any, up: Any) -> None:
 
 @pytest.fixture
 def found(macros: Macros) -> list[Any]:
-    """The results of find_other_columns, one after the other."""
+    """Return the results of find_other_columns, one after the other."""
     answers: list[Any] = []
     macros.stub("find_other_columns", lambda *_: answers.pop(0))
     return answers
@@ -143,11 +146,11 @@ def test_where_other_things_changed_too_it_is_said_which(
     found += [{"columns": None, "why": "it no longer returns x"}] * 3
 
     with refused(
-        "its query changed since its last barrier, and not by new columns alone: it no longer "
-        "returns x. Undo the change, or rebuild the MV: once with --full-refresh, or"
+        "its query changed since its last barrier, and more than new columns changed: it no "
+        "longer returns x. Undo the change, or rebuild the MV: once with --full-refresh, or"
     ):
         find(OTHER_QUERY, APPENDS)
-    with refused("its query changed since its last barrier, and not by its columns alone: it no"):
+    with refused("its query changed since its last barrier, and more than its columns changed:"):
         find(OTHER_QUERY, {"on_schema_change": "sync_all_columns"})
     assert find(OTHER_QUERY, {**APPENDS, "on_query_change": "rebuild"}) == "its query changed"
 
@@ -236,7 +239,10 @@ def test_a_key_that_spark_tells_apart_by_its_case_is_a_change(
 def test_a_planned_reset_is_what_the_model_is_compared_with(
     find: Any, make_plan: Callable[..., Any]
 ) -> None:
-    """The run that planned the reset died. From then on the query of that plan counts."""
+    """The run that planned the reset died.
+
+    From then on the model is compared with the query of that plan.
+    """
     reset = make_plan(kind="reset", **OTHER_QUERY)
 
     assert find(OTHER_QUERY, planned=reset) is None

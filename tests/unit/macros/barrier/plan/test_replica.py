@@ -16,7 +16,7 @@ COLUMNS = ["id", "shard"]
 
 @pytest.fixture
 def noted(make_source: Any, relations: Any) -> Callable[..., dict[str, Any]]:
-    """The source that a plan records for a copy, with these changes."""
+    """Return the source that a plan records for a copy, with these changes."""
 
     def noted(version: str | None = "3", **changes: Any) -> dict[str, Any]:
         definition = {
@@ -121,7 +121,7 @@ def choose(
     def choose(
         found: Any = None, last: Any = None, state: Any = None, **plan: Any
     ) -> tuple[Any, Any]:
-        """The copy that is read, and the source that the plan records for it."""
+        """Return the copy that is read, and the source that the plan records for it."""
         planned = {
             "kind": "advance", "last_range": False, "range_low": ["1"], "range_high": ["2"],
             "next_bounds": [[str(n)] for n in range(3, 42)], "bounds_complete": True,
@@ -165,7 +165,7 @@ def test_auto_decides_by_how_often_the_upstream_would_be_read(
 def test_each_part_is_another_pass(
     choose: Any, options: Any, replica_rows: int | None, made: bool
 ) -> None:
-    """There are 41 ranges of 10 rows. One part has 20, 4, 3 or 1 of these ranges."""
+    """There are 41 ranges of 10 rows. A part has at most 20, 4, 3 or 1 of these ranges."""
     options["replica_rows"] = replica_rows
     read, _ = choose(evidence={"scans": 30.0, "rows": 700_000})
     assert (read is not None) == made
@@ -175,7 +175,10 @@ def test_each_part_is_another_pass(
 def copy(
     macros: Macros, backfill: Any, options: Any, make_plan: Any, make_state: Any
 ) -> Callable[..., int | None]:
-    """How many of the ranges with these bounds are copied. None: all remaining rows are copied."""
+    """Return how many of the ranges with these bounds are copied.
+
+    None: all remaining rows are copied.
+    """
     macros.context["model"] = SimpleNamespace(name="mv", alias="mv")
     macros.context["adapter"].cache_added = lambda relation: ""
     macros.stub("get_needed_columns", lambda *_: [{"name": "id", "type": "bigint"}])

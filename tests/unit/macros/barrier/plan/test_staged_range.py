@@ -20,7 +20,10 @@ SCAN = "select * from up as source where source.`a` > 10 and source.`a` <= 99"
 def parts(
     macros: Macros, duck: Duck, backfill: Any, options: Any, make_state: Callable[..., Any]
 ) -> Callable[..., list[list[int]]]:
-    """The keys from 1 to 120 that each select of a range reads. `bounds` separate the selects."""
+    """Return the keys from 1 to 120 that each select of a range reads.
+
+    `bounds` separate the selects.
+    """
     duck.create("up", {"a": "int"}, [(number,) for number in range(1, 121)])
 
     def parts(count: int, bounds: list[Any], **plan: Any) -> list[list[int]]:
@@ -64,7 +67,7 @@ def test_parts_meet_at_their_bounds(macros: Macros, parts: Any) -> None:
 
 
 def _offsets(macros: Macros) -> list[str]:
-    """The row numbers at which the bounds are looked for."""
+    """Return the row numbers at which the bounds are looked for."""
     return re.findall(r"offset (\d+)", macros.statements[-1].sql)
 
 
@@ -162,7 +165,7 @@ def test_rows_that_another_run_has_replaced_end_the_run(staging: Staging) -> Non
         (READ, {**WAITED, "stands": False}),
     ]:
         staging.reads, staging.waits = [read], [waited]
-        with pytest.raises(CompilationError, match="another run has staged a range meanwhile"):
+        with pytest.raises(CompilationError, match="another run staged rows at the same time"):
             staging.take()
 
 
@@ -190,7 +193,7 @@ def test_rows_that_were_kept_with_a_value_that_cannot_be_read_are_read_again(
     assert staging.take()["plan"]["sources"][1]["id"] == "s2"
 
     staging.reads, staging.waits = [{**READ, "stage": "s3"}], [altered, altered]
-    with pytest.raises(CompilationError, match="has a value in d that cannot be read as it is"):
+    with pytest.raises(CompilationError, match="has a value in d that Spark would read as"):
         staging.take()
 
 
@@ -227,7 +230,7 @@ def test_a_range_that_was_read_before_the_server_crashed_is_read_again(staging: 
     """
     crashed = {**WAITED, "recovered": True}
     staging.reads, staging.waits = [READ], [crashed]
-    with pytest.raises(CompilationError, match="has recovered from a crash since its range was"):
+    with pytest.raises(CompilationError, match="has recovered from a crash since the range was"):
         staging.take()
 
     del staging.properties["dbt_backfill.staged"]
@@ -252,7 +255,7 @@ def test_a_table_of_others_is_refused_before_rows_are_staged(
     with pytest.raises(CompilationError) as raised:
         staging.take()
     assert raised.value.msg == (
-        "backfilled_mv mv: lake.mv exists, but has no staged rows of this package. Rename it, "
-        "or give the model another alias."
+        "backfilled_mv mv: lake.mv has the name of its staged rows, but was not created by this "
+        "package. Rename that table, or give the model another alias."
     )
     assert staging.reads == [READ]

@@ -15,7 +15,7 @@ WIDER = {"name": "n", "type": "bigint", "was": "int"}
 
 @pytest.fixture
 def alterations(macros: Macros, make_plan: Any) -> Callable[..., list[str]]:
-    """The statements that a plan still needs if the MV has these columns."""
+    """Return the statements that a plan still needs if the MV has these columns."""
 
     def alterations(present: dict[str, str], **plan: Any) -> list[str]:
         macros.results = [list(present.items())]

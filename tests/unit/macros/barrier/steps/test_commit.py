@@ -21,7 +21,7 @@ OUTCOME = {"committed_at": "noon", "changed_row_count": 5}
 
 @pytest.fixture
 def state(make_state: Callable[..., Any]) -> dict[str, Any]:
-    """The last committed state, which is at epoch 2."""
+    """Return the last committed state, which is at epoch 2."""
     return dict(make_state())
 
 
@@ -332,8 +332,9 @@ def test_a_run_whose_plan_was_not_committed_as_what_it_is_stops(
 
 
 def test_a_reset_that_others_overtook_stops(commit_barrier: Any, refused: Any) -> None:
-    """The reset may have emptied the MV again, because Iceberg replaces a table whatever was
-    committed to it.
+    """The reset may have emptied the MV again.
+
+    Iceberg replaces a table even if another run has committed to it.
     """
     with refused("another run went on while this one executed the barrier 3. Nothing is lost"):
         commit_barrier(4, plan={"kind": "reset"})

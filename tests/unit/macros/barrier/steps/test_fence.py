@@ -19,7 +19,7 @@ THEIRS = "advance of invocation run7, planned at noon"
 def fence(
     macros: Macros, progress: Any, backfill: Any, make_plan: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """The result of the fence of plan p3, an advance, if the progress table has these columns."""
+    """Return the result of the fence of plan p3 (an advance) for these progress columns."""
 
     def fence(**columns: Any) -> Any:
         progress.fill(**columns)

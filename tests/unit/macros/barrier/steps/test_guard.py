@@ -11,7 +11,7 @@ STEP = "merge the range of the barrier 3"
 
 
 def _merge(macros: Macros, backfill: Any, *result: dict[str, bool]) -> tuple[Any, str]:
-    """The result of a guarded statement whose script returns this, and the script."""
+    """Return the result of a guarded statement whose script returns this, and the script."""
     macros.results = [[[json.dumps(each)]] for each in result]
     found = macros.call("run_merge", backfill, STEP, "merge into mv", True)
     return found, " ".join(macros.statements[-1].sql.split())

@@ -138,7 +138,7 @@ MERGED = {"upserts": 2, "drops": 1}
 def changes(
     macros: Macros, backfill: Any, observed: Any, analysis: Any, make_state: Any, make_plan: Any
 ) -> dict[str, Any]:
-    """The changes between the upstream's versions 16 and 17."""
+    """Return the changes between the upstream's versions 16 and 17."""
     arguments = (backfill, make_state(), observed, analysis, make_plan())
     changes: dict[str, Any] = macros.call("get_changes", *arguments)
     return changes

@@ -62,7 +62,7 @@ def test_an_unknown_argument_is_refused(macros: Macros, refused: Any) -> None:
 
 
 def test_a_vnode_that_there_is_not_is_refused(macros: Macros, verified: Any, refused: Any) -> None:
-    with refused("vnodes names vnode 4, and its vnode_count is 4. Vnodes are numbered from 0 to 3"):
+    with refused("the argument vnodes contains vnode 4, but the MV has 4 vnodes. Use vnode numb"):
         macros.call("read_selection", verified, GIVEN | {"vnodes": [0, 4]})
 
 
@@ -91,10 +91,10 @@ def test_spark_casts_the_bounds_and_renders_them(macros: Macros, verified: Any) 
         (
             {"key_from": ["x"]},
             {"low": [None]},
-            'key_from has "x" for the column k, whose type is b',
+            'the argument key_from has "x", but the column k has the type b',
         ),
-        ({"key_to": [1, 2, 3]}, {}, "key_to has 3 values, and its key 2 columns"),
-        ({"key_from": 9, "key_to": 8}, {"low": ["9L"], "is_empty": True}, "key_from is above key_"),
+        ({"key_to": [1, 2, 3]}, {}, "the argument key_to has 3 values, but the key of the MV ha"),
+        ({"key_from": 9, "key_to": 8}, {"low": ["9L"], "is_empty": True}, "the argument key_from "),
     ],
 )
 def test_bounds_that_are_no_keys_are_refused(

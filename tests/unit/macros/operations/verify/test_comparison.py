@@ -23,10 +23,10 @@ def compare(macros: Macros, verified: Any, repaired: bool = False, **summary: An
 def test_a_comparison_during_a_barrier_says_nothing(
     macros: Macros, verified: Any, refused: Any
 ) -> None:
-    with refused("another run went on while the MV was compared. Verify the MV while no barrier"):
+    with refused("another run began or committed a barrier while the MV was compared with its"):
         compare(macros, verified, begun=True)
     with refused(
-        "another run went on while the MV was repaired, so the repair may have written old rows"
+        "another run began or committed a barrier while the MV was repaired, so the repair may have"
     ):
         compare(macros, verified, repaired=True, begun=True)
 
@@ -35,7 +35,7 @@ def test_a_comparison_during_a_barrier_says_nothing(
 def compared(
     macros: Macros, duck: Duck, verified: Any, make_state: Any, make_plan: Any
 ) -> Callable[..., dict[str, Any]]:
-    """The result of a comparison. The upstream and the MV have rows (k, shard, m)."""
+    """Return the result of a comparison. The upstream and the MV have rows (k, shard, m)."""
     query = "select id as k, shard, m from `up`"
     verified["state"] = make_state(committed=make_plan(epoch=2, query=query))
 

@@ -88,5 +88,5 @@ def test_keys_that_are_not_shown_are_counted(macros: Macros, verified: Any) -> N
 
 
 def test_a_repair_that_did_not_hold_is_refused(macros: Macros, verified: Any, refused: Any) -> None:
-    with refused("1 key of lake.mv still differs after the repair. Something else writes to"):
+    with refused("1 key of lake.mv still differs after the repair. Stop the other writer of"):
         macros.call("report_repair", verified, {"differing": 4}, [], {"differing": 1, "rows": 9})

@@ -55,7 +55,7 @@ def test_a_barrier_in_the_middle_has_to_be_ended_first(
         (["mv", "mv__barriers"], "lake.mv does not exist, but its state does"),
         (["mv"], "lake.mv does not exist, but its state does"),
         (["mv__progress"], "its state is missing: lake.mv__progress does not exist"),
-        (["up"], "version 16 of its upstream lake.up, which it shows, can no longer be read"),
+        (["up"], "the MV shows version 16 of its upstream lake.up, but this version can no longer"),
     ],
 )
 def test_what_does_not_exist_is_refused_by_its_name(
@@ -80,21 +80,21 @@ def test_a_version_that_cannot_be_read_is_refused(
     macros.tables["lake.up"].file_format = file_format
     macros.answer("upstream_readable", lambda *given: readable)
 
-    with refused("version 16 of its upstream lake.up, which it shows, can no longer be read. Run "):
+    with refused("the MV shows version 16 of its upstream lake.up, but this version can no longer"):
         observe()
 
 
 def test_a_session_in_another_time_zone_is_refused_where_the_query_depends_on_it(
     observe: Callable[..., Any], make_plan: Callable[..., Any], refused: Any
 ) -> None:
-    with refused("the session's time zone, on which its query depends, is UTC, and was Asia/Tokyo"):
+    with refused("the session's time zone, on which its query depends, is UTC, but was Asia/Tokyo"):
         observe(committed=make_plan(epoch=2, settings={"spark.sql.session.timeZone": "Asia/Tokyo"}))
 
 
 def test_a_session_in_another_ansi_mode_is_refused_where_the_query_depends_on_it(
     observe: Callable[..., Any], make_plan: Callable[..., Any], refused: Any
 ) -> None:
-    with refused("spark.sql.ansi.enabled, on which its query depends, is false, and was true at "):
+    with refused("spark.sql.ansi.enabled, on which its query depends, is false, but was true at "):
         observe(committed=make_plan(epoch=2, settings={"spark.sql.ansi.enabled": "true"}))
 
 

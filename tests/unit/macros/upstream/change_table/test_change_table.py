@@ -38,7 +38,7 @@ def feed(up: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def get(macros: Macros, up: Any) -> Callable[..., Any]:
-    """The change table that is found. The catalog has `known`."""
+    """Return the change table that is found. The catalog has `known`."""
 
     def get(known: Table | None) -> Any:
         if known:
@@ -98,7 +98,7 @@ REFUSAL = {"fact": "it has no feed any more", "change": "Give it one"}
 def gap(
     macros: Macros, feed: Any, make_plan: Callable[..., Any], make_source: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """The gap of a change table since version 7."""
+    """Return the gap of a change table since version 7."""
     noted = make_source(role="feed", relation="raw.orders_changes", id="f1", version="7")
     committed = make_plan(sources=[make_source(), noted])
 
@@ -155,8 +155,9 @@ def events(macros: Macros, feed: Any, keys: Any) -> str:
 
 @pytest.fixture
 def follow(duck: Duck, events: str) -> Callable[..., list[dict[str, Any]]]:
-    """The events of the rows `added`, after the rows `before` were read. A row is (file, pos, op,
-    id).
+    """Return the events of the rows `added`, after the rows `before` were read.
+
+    A row is (file, pos, op, id).
     """
     types = {"file": "int", "pos": "int", "op": "string", "id": "string", "shard": "int"}
 
@@ -218,7 +219,7 @@ UPSTREAM = {"id": "bigint", "Shard": "int"}
 
 @pytest.fixture
 def columns(macros: Macros, feed: Any) -> Callable[..., Any]:
-    """The columns of an upstream whose change table has the columns `types`.
+    """Return the columns of an upstream whose change table has the columns `types`.
 
     DESCRIBE returns both.
     """
@@ -259,7 +260,7 @@ def test_a_change_table_without_a_column_of_the_upstream_is_refused(
 
 
 def plan_of(theirs: str, ours: str) -> str:
-    """Spark's plan of both tables: their columns, and the expression that pads one of them."""
+    """Return Spark's plan of both tables: the columns, and the expression that pads one column."""
     text = "== Analyzed Logical Plan ==\n1: int\nUnion false, false\n"
     for begin, name, padding in ((":-", "orders_changes", theirs), ("+-", "up", ours)):
         side = ":" if begin == ":-" else " "
@@ -308,7 +309,7 @@ def test_a_char_is_filled_up_with_blanks_in_both_or_in_none(
         with refused(
             f"its change_feed raw.orders_changes has code as {told[0]}, but its upstream lake.up "
             f"has it as {told[1]}. Give the change table the columns of the upstream, with their "
-            "names and types; a char(n) can also be made a string, in both"
+            "names and types; or make the char(n) a string in both tables"
         ):
             columns(*arguments, id="bigint", code=type_, **OWN)
     explain = "explain extended\nselect 1 from raw.orders_changes union all select 1 from lake.up"

@@ -1,4 +1,4 @@
-"""What the upstream has now, or what the change table has that is read instead."""
+"""The current content of the upstream, or of the change table that is read instead."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.macros import Macros
 
 @pytest.fixture
 def observe(macros: Macros, backfill: Any, make_state: Callable[..., Any]) -> Callable[..., Any]:
-    """What is observed, and the questions that were asked: (table, since, log), or a check."""
+    """Return what is observed, and the calls of the contract: (table, since, log) or a check."""
     asked: list[Any] = []
 
     def read_upstream(upstream: Any, since: Any, log: Any = None) -> Any:

@@ -21,7 +21,7 @@ FEED_ON = [{"id": "u1", "properties": {"delta.enableChangeDataFeed": "true"}}]
 
 
 def _entry(version: int, operation: str = "WRITE", parameters: Any = None) -> dict[str, Any]:
-    """The log entry of a version that was committed at `version` o'clock."""
+    """Return the log entry of a version that was committed at `version` o'clock."""
     return {
         "version": version,
         "committed_at": f"2024-05-01 {version:02}:00:00",
@@ -42,7 +42,7 @@ def _table(*entries: dict[str, Any], **changes: Any) -> Table:
 
 
 def _vacuum(version: int, retention: int | None, default: int = 168 * HOUR) -> dict[str, Any]:
-    """A VACUUM that kept files for this time, plus two hours in case a clock was set back."""
+    """Return a VACUUM that kept files for this time, plus two hours for a wrong clock."""
     default += CLOCK_CHANGE
     parameters = {"retentionCheckEnabled": "false", "defaultRetentionMillis": str(default)}
     if retention is not None:
@@ -52,7 +52,7 @@ def _vacuum(version: int, retention: int | None, default: int = 168 * HOUR) -> d
 
 @pytest.fixture
 def gap(macros: Macros) -> Callable[..., str | None]:
-    """The reason for a gap. If the answer has a refusal, it is raised."""
+    """Return the reason for a gap. If the answer has a refusal, it is raised."""
 
     def gap(table: Table, since: int = 4, id: str = "u1", kind: str = "delta") -> str | None:
         committed = {"version": str(since), "id": id, "kind": kind}
@@ -248,7 +248,10 @@ def test_what_happened_right_after_the_committed_version_is_a_gap(
 
 
 def test_a_table_with_another_id_is_a_gap(gap: Callable[..., Any]) -> None:
-    """The table was dropped and created again. This counts even if both have the same version."""
+    """The table was dropped and created again.
+
+    This is a gap even if both tables have the same version.
+    """
     for since in [4, 7]:
         assert gap(_table(), since, id="u0") == (
             "the upstream is another table than at the last barrier"
@@ -428,7 +431,7 @@ def test_the_time_of_a_version_may_have_fractions(readable: Callable[..., bool])
 
 
 def _aged(retention: str | None, *days: float) -> Table:
-    """A table whose versions 3, 4, … were committed these numbers of days ago."""
+    """Return a table whose versions 3, 4, … were committed these numbers of days ago."""
     properties = {"delta.deletedFileRetentionDuration": retention} if retention else {"other": "1"}
     table = _table(properties=properties)
     table["log"] = table["log"][-len(days) :]

@@ -28,7 +28,7 @@ def _row(version: int, **columns: Any) -> dict[str, Any]:
 
 
 def _since(version: int, **changes: Any) -> dict[str, Any]:
-    """What the committed plan records of this version."""
+    """Return what the committed plan records about this version."""
     committed_at = f"{_at(version):%Y-%m-%d %H:%M:%S}.25"
     return {"version": str(version), "committed_at": committed_at, "id": "u1", **changes}
 

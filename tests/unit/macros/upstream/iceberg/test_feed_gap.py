@@ -1,4 +1,4 @@
-"""Whether the changes and the old snapshots of an Iceberg table are known."""
+"""The changes of an Iceberg table, and its old snapshots: are they known?"""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from support.macros import Macros
 
 
 def _table(version: int = 15, id: str = "iceberg/3", **delete_files: int) -> dict[str, Any]:
-    """The ancestors are snapshots 11 to 15. Snapshot 10 has expired, and 99 belongs to another
-    branch.
+    """Return a table whose ancestors are snapshots 11 to 15.
+
+    Snapshot 10 has expired, and 99 belongs to another branch.
     """
     log = [
         {"version": v, "operation": "overwrite", "delete_files": delete_files.get(f"v{v}", 0)}

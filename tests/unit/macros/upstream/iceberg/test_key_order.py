@@ -50,8 +50,8 @@ def test_a_comparison_that_iceberg_leaves_to_spark_is_of_a_uuid(
     check: Callable[..., Any], refused: Any, filters: str, column: str
 ) -> None:
     with refused(
-        f"the key {column} of lake.up is a uuid, which Iceberg orders otherwise than Spark orders "
-        "its text. Follow a table that has it as a string, or name columns of another type in "
+        f"the key {column} of lake.up is a uuid, but Iceberg and Spark order uuids differently. "
+        "Read a table that has this key as a string, or name columns of another type in "
         "unique_key."
     ):
         check(ID, NAME, filters=filters)
@@ -61,7 +61,7 @@ def test_a_change_table_is_asked_too(check: Callable[..., Any], refused: Any) ->
     events = SparkRelation.create(schema="lake", identifier="events")
     feed = {"kind": "iceberg", "relation": events}
 
-    with refused("the key id of lake.events is a uuid, which"):
+    with refused("the key id of lake.events is a uuid, but"):
         check(ID, kind="delta", feed=feed)
 
 

@@ -12,7 +12,7 @@ from support.macros import Macros
 
 
 def _snapshot(version: int, parent: int | None, delete_files: int = 0) -> dict[str, Any]:
-    """A snapshot as the log returns it: null values are absent."""
+    """Return a snapshot as the log returns it: null values are absent."""
     snapshot = {
         "version": version,
         "committed_at": f"2024-05-01 10:{version}:00",
@@ -52,7 +52,7 @@ def read(macros: Macros, up: Any) -> Callable[..., dict[str, Any]]:
 
 
 def _since(version: int, id: str = "iceberg/3", kind: str = "iceberg") -> dict[str, Any]:
-    """What the committed plan records of this snapshot."""
+    """Return what the committed plan records about this snapshot."""
     return {"version": str(version), "id": id, "kind": kind}
 
 
@@ -93,7 +93,7 @@ def test_a_branch_whose_snapshot_is_not_in_the_log_is_no_empty_table(
     """The snapshot expired between the two reads. Without the refusal, the table would be read as
     if it had no rows.
     """
-    with refused("the snapshot 14 of lake.up expired while its log was read. Nothing is lost"):
+    with refused("the snapshot 14 of lake.up expired while this run was reading the log of"):
         read(log=[_ref(14), _snapshot(12, None)])
 
 
@@ -280,7 +280,7 @@ def test_a_table_of_format_2_with_a_map_is_refused(macros: Macros, up: Any, refu
     upstream = {"relation": up, "id": "iceberg/2", "properties": {}, "log": [], "is_new": True}
     macros.results = [[["id", "int"], ["tags", "array<map<string,int>>"]]]
     with refused(
-        "lake.up is an Iceberg table of format 2 with the map tags, and its changes cannot be "
+        "lake.up is an Iceberg table of format 2 with the map tags; its changes cannot be "
         f"read, because maps have no order. {UPGRADE}."
     ):
         macros.call("iceberg_check_feed", upstream)

@@ -74,7 +74,7 @@ def test_a_change_table_is_not_followed_to_a_snapshot_that_the_log_does_not_know
 ) -> None:
     observed = {"relation": up, "id": "iceberg/3", "log": [{"version": 12, "operation": "append"}]}
 
-    with pytest.raises(CompilationError, match="another run went on while this one read the log"):
+    with pytest.raises(CompilationError, match="another run committed a barrier while this run"):
         macros.call("iceberg_upstream_changes", observed, "11", "13", None, "`a view`")
 
 

@@ -218,5 +218,5 @@ def test_events_without_their_order_are_refused(
 def test_a_change_table_of_own_columns_needs_a_position(macros: Macros, refused: Any) -> None:
     upstream = {"relation": SparkRelation.create(schema="pg.public", identifier="orders")}
 
-    with refused("its change_feed sets no position, so it is not known up to where the"):
+    with refused("its change_feed does not set 'position', so a run cannot find out"):
         macros.call("postgres_needed_feed", upstream, {**DECLARED, "position": None}, "select 1")

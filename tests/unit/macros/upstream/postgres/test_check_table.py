@@ -41,7 +41,7 @@ def index(*columns: str, primary: bool = True, deferrable: bool = False) -> dict
 
 
 def facts_of(*columns: dict[str, Any], **facts: Any) -> dict[str, Any]:
-    """The result of `get_postgres_facts_query` for a table that can be followed."""
+    """Return the result of `get_postgres_facts_query` for a table that can be followed."""
     return {
         "version": 150020,
         "in_recovery": False,
@@ -79,13 +79,13 @@ def test_a_table_with_a_primary_key_is_taken(macros: Macros) -> None:
 @pytest.mark.parametrize(
     ("facts", "fact"),
     [
-        ({"version": 120009}, "its upstream is in a PostgreSQL of version 12"),
+        ({"version": 120009}, "its upstream is in PostgreSQL 12, which is too old"),
         ({"in_recovery": True}, "its upstream is in a standby of PostgreSQL"),
         ({"wal_level": "replica"}, "the wal_level of its upstream is replica"),
-        ({"conforming_strings": "off"}, "standard_conforming_strings of its PostgreSQL is off"),
-        ({"isolation": "serializable"}, "default_transaction_isolation of its PostgreSQL is seria"),
-        ({"found": 0}, "the database shop of PostgreSQL has no table of its upstream's name"),
-        ({"found": 2}, "the database shop of PostgreSQL has 2 tables of its upstream's name"),
+        ({"conforming_strings": "off"}, "its PostgreSQL has standard_conforming_strings = off"),
+        ({"isolation": "serializable"}, "its PostgreSQL has default_transaction_isolation = seri"),
+        ({"found": 0}, "the database shop of PostgreSQL has no table with the name of its up"),
+        ({"found": 2}, "the database shop of PostgreSQL has 2 tables with the name of its up"),
         ({"kind": "v"}, "its upstream is a view of PostgreSQL"),
         ({"kind": "m"}, "its upstream is a materialized view"),
         ({"kind": "f"}, "its upstream is a foreign table"),
@@ -142,21 +142,22 @@ def test_debezium_tells_what_becomes_of_the_primary_key(
         check(macros, facts, key="code")
         return
     check(macros, facts)
-    with refused("its unique_key code is not the primary key of its upstream, and Debezium"):
+    with refused("its unique_key code is not the primary key of its upstream, so Debezium"):
         check(macros, facts, key="code")
 
 
 def test_debezium_takes_one_unique_index_of_several_for_the_key(
     macros: Macros, refused: Refused
 ) -> None:
-    """We do not know which index Debezium uses. It may be an index with nulls, or an index of some
-    rows only.
+    """We do not know which index Debezium uses.
+
+    Such an index may have nulls, or may contain only some rows.
     """
     told = {"identity": "f", "identity_columns": ["id"], "unique_indexes": 2}
     without = facts_of(keys=[index("id", primary=False)], **told)
     check(macros, without)
     check(macros, facts_of(**told, format="debezium"))
-    with refused("its upstream has no primary key and 2 unique indexes, and Debezium reports an"):
+    with refused("its upstream has no primary key but 2 unique indexes, and Debezium reports an"):
         check(macros, without | {"format": "debezium"})
 
 
@@ -181,25 +182,25 @@ def test_a_key_that_both_order_alike_is_taken(macros: Macros, key: dict[str, Any
 @pytest.mark.parametrize(
     ("key", "facts", "fact"),
     [
-        (column("id", "float8"), {}, "which PostgreSQL orders otherwise than Spark"),
-        (column("id", "citext"), {}, "which PostgreSQL orders otherwise than Spark"),
-        (column("id", "bpchar"), {}, "which PostgreSQL orders otherwise than Spark"),
-        (column("id", "inet"), {}, "which PostgreSQL orders otherwise than Spark"),
+        (column("id", "float8"), {}, "but PostgreSQL and Spark order this type"),
+        (column("id", "citext"), {}, "but PostgreSQL and Spark order this type"),
+        (column("id", "bpchar"), {}, "but PostgreSQL and Spark order this type"),
+        (column("id", "inet"), {}, "but PostgreSQL and Spark order this type"),
         (
             column("id", "mood", typtype="e", builtin=False),
             {},
-            "which PostgreSQL orders otherwise than Spark",
+            "but PostgreSQL and Spark order this type",
         ),
         (
             column("id", "text", collation={"name": "en_US", "bytewise": False}),
             {},
-            "by which PostgreSQL orders it otherwise than Spark",
+            "so PostgreSQL and Spark order it differently",
         ),
-        (column("id", "text"), {"encoding": "LATIN1"}, "by which PostgreSQL orders it otherwise"),
+        (column("id", "text"), {"encoding": "LATIN1"}, "so PostgreSQL and Spark order it"),
         (
             column("id", "timestamptz"),
             {"zone": "Europe/Berlin"},
-            "and Spark compares it in the time",
+            "but Spark compares it in the time",
         ),
     ],
 )
@@ -214,20 +215,20 @@ def test_a_key_that_both_order_otherwise_is_refused(
 @pytest.mark.parametrize(
     ("read", "fact"),
     [
-        (column("c", "numeric", precision=None), ", which Spark would round"),
-        (column("c", "numeric", precision=39), ", which Spark would round"),
-        (column("c", "numeric", scale=-2), ", which Spark would round"),
-        (column("c", "numeric", scale=12), ", which Spark would round"),
+        (column("c", "numeric", precision=None), ", but Spark would round its values"),
+        (column("c", "numeric", precision=39), ", but Spark would round its values"),
+        (column("c", "numeric", scale=-2), ", but Spark would round its values"),
+        (column("c", "numeric", scale=12), ", but Spark would round its values"),
         *(
-            (column("c", type), ", which Spark and the WAL do not show alike")
+            (column("c", type), ", but Spark and the WAL show its values differently")
             for type in ("time", "timetz", "interval", "money", "_int4", "int4range", "bit", "xid")
         ),
         (
             column("c", "pair", typtype="c", builtin=False),
-            ", which Spark and the WAL do not show alike",
+            ", but Spark and the WAL show its values differently",
         ),
-        (column("c", "numeric"), ", of which wal2json writes a NaN or an infinity as null"),
-        (column("c", "float4"), ", of which wal2json writes a NaN or an infinity as null"),
+        (column("c", "numeric"), ", but wal2json writes its NaN or infinity as null"),
+        (column("c", "float4"), ", but wal2json writes its NaN or infinity as null"),
     ],
     ids=lambda value: value if isinstance(value, str) else value["shown"],
 )
@@ -274,14 +275,14 @@ def test_a_generated_column_is_refused_unless_its_feed_is_known_to_tell_it(
 def test_a_timestamp_without_a_zone_needs_a_jvm_in_utc(macros: Macros, refused: Refused) -> None:
     facts = facts_of(column("c", "timestamp"), column("z", "timestamptz"), zone="Europe/Berlin")
     check(macros, facts, "z")
-    with refused("its upstream has the column c of type timestamp, and Spark reads it in the time"):
+    with refused("its upstream has the column c of type timestamp, but Spark reads it in the time"):
         check(macros, facts, "c")
 
 
 def test_names_that_only_differ_in_case_are_refused(macros: Macros, refused: Refused) -> None:
     facts = facts_of(column("Name", "text"), column("name", "text"))
     check(macros, facts, "id")
-    with refused("its upstream has 2 columns 'Name' that only differ in case"):
+    with refused("its upstream has 2 columns 'Name' that differ only in case"):
         check(macros, facts, "name")
 
 
@@ -309,7 +310,7 @@ def test_bounds_that_are_sent_in_the_zone_of_the_session_are_refused(
     if settings is not None:
         macros.results = [list(settings.items())]
     keys = [{"upstream": "at", "type": type}]
-    says = refused("the key at of its upstream is a timestamp, and Spark writes its bounds in")
+    says = refused("the key at of its upstream is a timestamp, but Spark writes bounds of a")
     with says if refuses else nullcontext():
         macros.call("check_postgres_key_zone", {"zone": zone}, keys, "mv")
 

@@ -57,7 +57,7 @@ def test_a_reader_sees_what_was_committed_before(
     """An event that had landed before the rows were read is unseen only if its transaction was
     open, for example because it waits for a standby.
 
-    Otherwise the event has the same id from 2^32 transactions ago, and is seen.
+    Otherwise the event belongs to a transaction of 2^32 ids ago, and is seen.
     """
     told = {xid: (sees(snapshot, xid), sees(snapshot, xid, SINCE + 1)) for xid in seen}
     assert told == dict.fromkeys(seen, (True, True))
@@ -82,9 +82,8 @@ def test_ids_that_begin_anew_are_compared_as_ahead_or_behind(sees: Callable[...,
 
 
 def test_an_id_with_its_epoch_is_of_one_transaction(macros: Macros, duck: Duck) -> None:
-    """The id is not confused with the one of 2^32 transactions ago, whose events are still in the
-    feed.
-    """
+    """The id is not confused with the id of 2^32 transactions ago, although the feed has events of
+    that transaction."""
     snapshot = f"{TURN + 5}:{TURN + 9}:{TURN + 5}:{TURN + 11}"
     noted = {"snapshot": snapshot, "since": SINCE, "renewed": None}
     predicate = macros.call("unseen_predicate", {"format": "landed"}, noted)
