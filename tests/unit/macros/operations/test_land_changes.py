@@ -161,7 +161,7 @@ FACTS = {
         ({"found": 0}, "PostgreSQL has no table public.orders"),
         ({"conforming_strings": "off"}, "its PostgreSQL has standard_conforming_strings = off"),
         ({"slot": {"database": "hr", "plugin": "wal2json"}}, "the slot s belongs to the database"),
-        ({"slot": {"database": "shop", "plugin": "pgoutput"}}, "the output plugin pgoutput, and"),
+        ({"slot": {"database": "shop", "plugin": "pgoutput"}}, "the output plugin pgoutput, but"),
     ],
 )
 def test_a_database_of_which_nothing_can_be_landed_is_refused(

@@ -107,7 +107,7 @@ REFUSED = {
     ),
     "spark.sql.legacy.charVarcharAsString": ("on", "Spark pads neither the values of a char(n)"),
     "spark.sql.legacy.ctePrecedencePolicy": (
-        "at LEGACY",
+        "set to LEGACY",
         "Spark may read the upstream instead of a common table expression with the same name",
     ),
     "spark.sql.storeAssignmentPolicy": (
@@ -130,7 +130,7 @@ WRONG_AND_RIGHT = {
     "on": (("TRUE",), ("false",)),
     "off": (("False",), ("true",)),
     "set": (("1h", "10s", "60000"), ("",)),
-    "at LEGACY": (("LEGACY", "legacy"), ("CORRECTED", "exception")),
+    "set to LEGACY": (("LEGACY", "legacy"), ("CORRECTED", "exception")),
     "set to another value than ANSI": (("LEGACY", "strict"), ("ANSI",)),
 }
 

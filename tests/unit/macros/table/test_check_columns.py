@@ -33,7 +33,7 @@ def check(macros: Macros, name: str, type_: str, file_format: str, **properties:
 def test_a_type_that_the_format_does_not_have_is_refused(
     macros: Macros, refused: Any, type_: str, file_format: str, reason: str
 ) -> None:
-    with refused(f"its query returns the column 'c' of the type {type_}, but {reason}. Cast it "):
+    with refused(f"its query returns the column 'c' of the type {type_}, but {reason}. Cast the"):
         check(macros, "c", type_, file_format)
 
 

@@ -207,7 +207,7 @@ def test_a_key_that_both_order_alike_is_taken(macros: Macros, key: dict[str, Any
 def test_a_key_that_both_order_otherwise_is_refused(
     macros: Macros, refused: Refused, key: dict[str, Any], facts: dict[str, Any], fact: str
 ) -> None:
-    collation = f" with the collation {key['collation']['name']}" if "by which" in fact else ""
+    collation = f" with the collation {key['collation']['name']}" if "order it" in fact else ""
     with refused(f"the key id of its upstream is of type {key['type']}{collation}, {fact}"):
         check(macros, facts_of(**facts) | {"columns": [key | {"not_null": True}]})
 
