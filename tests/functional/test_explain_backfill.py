@@ -93,7 +93,7 @@ def test_it_knows_what_rules_a_run(project: Project) -> None:
     lines = explained(project, **sized)
     assert lines[1] == "what a range may read: up to 100,000 by barrier_seconds"
     assert lines[2] == "400 rows are left, in 1 range of up to 100,000 rows"
-    assert lines[3].startswith("a barrier for each, in about 1 run of dbt; barrier_seconds gives")
+    assert lines[3].startswith("a barrier for each, in about 1 run of dbt; barrier_seconds will")
 
     budget = {"run_rows": 150, "barriers_per_run": "all"}
     lines = explained(project, **budget)

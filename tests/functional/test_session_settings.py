@@ -117,7 +117,7 @@ REFUSED = {
     "spark.sql.parser.quotedRegexColumnNames": ON,
     "spark.sql.readSideCharPadding": OFF,
     "spark.sql.legacy.charVarcharAsString": ON,
-    "spark.sql.legacy.ctePrecedencePolicy": ("LEGACY", "at LEGACY", "CORRECTED"),
+    "spark.sql.legacy.ctePrecedencePolicy": ("LEGACY", "set to LEGACY", "CORRECTED"),
     "spark.databricks.delta.stalenessLimit": ("1h", "set", "0"),
 }
 
@@ -195,7 +195,7 @@ def test_a_session_that_casts_what_it_writes_otherwise_is_refused(
     project.run("--select", name)
     with session(project, {"spark.sql.storeAssignmentPolicy": policy}):
         refused = project.fail("--select", name)
-    assert_refused(refused, name, "the session has spark.sql.storeAssignmentPolicy at another ")
+    assert_refused(refused, name, "the session has spark.sql.storeAssignmentPolicy set to another ")
 
 
 @pytest.mark.profiles("session-delta", reason="only Delta keeps the values of a partition as text")
