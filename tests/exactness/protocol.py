@@ -704,7 +704,7 @@ class _Flow:
     def _stop_what_is_on_its_way(self, plan: Plan) -> Flow:
         """Make earlier statements conflict, by a change of the table's metadata.
 
-        On Iceberg a row is written again instead, if the MV has one.
+        On Iceberg, write one row again without a change, if the MV has a row.
         """
 
         def execute() -> Moments:

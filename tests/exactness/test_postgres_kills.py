@@ -271,7 +271,8 @@ def of_slot(scene: LiveScene, slot: str, column: str) -> Any:
 
 
 def lose_slot(scene: LiveScene) -> None:
-    """Let the server remove the WAL of the scene's slot, but not that of the truth's slot.
+    """Let the server remove WAL that the slot of the landing still needs. The slot that gives the
+    expected rows loses no WAL.
 
     New WAL is written only after the truth's slot has advanced past all earlier WAL.
     """

@@ -87,7 +87,7 @@ def a_run_wakes_up_before_its_commit(scene: Scene) -> None:
 def a_run_wakes_up_in_another_mv(scene: Scene) -> None:
     """Stop a run; then drop and create the MV again.
 
-    A run of the new MV dies at the same barrier.
+    Then kill a run of the new MV in the barrier with the same number.
     """
     scene.commit()
     stalled = stopped(scene, RANGE)

@@ -14,7 +14,7 @@
                 range were merged first, the MV would be a mixture of two versions after it. The source of each statement has the fence as a
                 condition. The fence reads the progress table, and fails if another run has committed the plan or given it up (get_fence says why that
                 is enough)
-      commit    one statement on the progress table (commit_barrier). Its condition has the epoch and the plan: if the statement is sent twice or
+      commit    one statement on the progress table (commit_barrier). The statement checks the epoch and the plan: if it is sent twice or
                 arrives late, it changes nothing. The commit comes last because it ends the plan: after the commit, every late statement of the plan
                 fails at its fence
 

@@ -163,9 +163,9 @@
 {#-
     Return the ends of the ranges above the position that given-up plans could write to, with [] for a range without an end; none if the whole
     MV has to be compared. During a sweep the result is an empty list, because the sweep compares the rows above the position anyway. Up to the
-    position, given-up plans could write the rows that changed upstream since the last executed barrier. The part above the position is enough only if
-    the feed still lists these changes, and if the upstream has not gone back behind the versions that those plans read. The feed also has to list
-    keys that those versions added and that have been deleted since; otherwise the result is none.
+    position, given-up plans could write the rows that changed upstream since the last executed barrier. So it is enough to compare these
+    ranges and the rows that changed, if the feed still lists all of these changes, and if the upstream was not restored to a version that is older
+    than those that the plans read. The feed also has to list keys that were added in those versions and deleted since; otherwise the result is none.
 -#}
 {% macro find_touched_ranges(backfill, state, observed) %}
     {%- set given_up = state.committed.get('given_up') if state.dirty else none -%}

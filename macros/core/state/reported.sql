@@ -50,9 +50,9 @@
 
 
 {#-
-    Return a select of one row per barrier. The history does not have the number of rows that had been read after a barrier, so it is
-    computed. For a barrier after the last reset of the number, it is the number in the state minus the rows that were read later. For an earlier
-    barrier, it is the number of rows that were read since the previous reset; null if that is not known.
+    Return a select of one row per barrier. The history does not store how many rows had been read in total by the end of a barrier, so this
+    number is computed. For a barrier after the last reset of the number, it is the number in the state minus the rows that were read later. For an
+    earlier barrier, it is the number of rows that were read since the previous reset; null if that is not known.
 -#}
 {% macro _get_reported_barriers_sql(backfills) -%}
     {%- set more = {

@@ -34,7 +34,10 @@ def read_rows(project: DbtProject, models: Sequence[str] = (), by: str | None = 
 
 
 def make_table(rows: Sequence[Row], width: int) -> Table:
-    """Return one line per MV. From 80 columns on, only the name of a model is cut."""
+    """Return one line per MV.
+
+    If the terminal has 80 columns or more, only long names of models are shortened.
+    """
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     name_width = max(8, width - OTHER_COLUMNS)
     table.add_column("model", overflow="ellipsis", no_wrap=True, max_width=name_width)

@@ -1,4 +1,4 @@
-"""The keys whose rows in the MV differ from its definition, and how these keys are merged."""
+"""Find the keys whose rows in the MV differ from the result of the query."""
 
 from __future__ import annotations
 

@@ -37,9 +37,7 @@ def test_row_lineage_does_not_tell_of_a_key_that_came_and_went(
 def test_what_is_told_since_a_table_without_a_snapshot_is_what_is_there_now(
     macros: Macros, up: Any
 ) -> None:
-    """This also holds in format 2: a key that version 12 added and version 13 deleted is not in the
-    feed.
-    """
+    """The feed does not contain a key that version 12 added and version 13 deleted."""
     log = [{"version": 13, "operation": "delete"}, {"version": 12, "operation": "append"}]
     observed = {"relation": up, "id": "iceberg/2", "version": 13, "log": log}
     empty, source = {"version": "0"}, {"version": "12"}
