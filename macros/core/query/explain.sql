@@ -48,14 +48,18 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
         {#- Spark finds a column in any case, unless spark.sql.caseSensitive is on. -#}
         {%- do key.append(column if column in names else names[(names | map('lower') | list).index(column | lower)]) -%}
     {%- endfor -%}
-    {%- set lines = [] -%}
-    {%- for line in (analyzed | join('\n')).split('\n      +- SubqueryAlias __bf_query\n', 1)[1].split('\n') -%}
-        {#- A line without an operator continues a text of the previous line. -#}
-        {%- do lines.append(line if dbt_backfill.plan_operator(line) or not lines else lines.pop() ~ '\n' ~ line) -%}
+    {%- set of_query = (analyzed | join('\n')).split('\n      +- SubqueryAlias __bf_query\n', 1)[1].split('\n') -%}
+    {%- set plans = {'analyzed': [], 'optimized': []} -%}
+    {%- for name, printed in [('analyzed', of_query), ('optimized', dbt_backfill.plan_section(plan, 'Optimized'))] -%}
+        {%- set lines = plans[name] -%}
+        {%- for line in printed -%}
+            {#- A line without an operator continues a text of the previous line. -#}
+            {%- do lines.append(line if dbt_backfill.plan_operator(line) or not lines else lines.pop() ~ '\n' ~ line) -%}
+        {%- endfor -%}
     {%- endfor -%}
     {{ return({
         'columns': header[key_columns | join | length:], 'unique_key': key, 'key_types': key_types, 'upstream_columns': upstream_columns,
-        'analyzed': lines, 'optimized': dbt_backfill.plan_section(plan, 'Optimized'),
+        'analyzed': plans.analyzed, 'optimized': plans.optimized,
         'names': (columns + [{'name': '__bf_end'}] + upstream_columns) | map(attribute='name') | list,
     }) }}
 {% endmacro %}
