@@ -237,7 +237,7 @@ def test_controls_of_others_are_refused_by_name(project: Project) -> None:
     make = f"create table {controls} using {project.file_format} as select 1 as id"
     told = (
         "refused_state.steered__controls has the name of its controls table, but was not created",
-        "Rename it",
+        "Rename that table",
     )
     project.write({"steered": model(QUERY)})
 

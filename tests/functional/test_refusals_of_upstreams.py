@@ -26,7 +26,11 @@ UPSTREAMS = {
         "ephemeral_model is an ephemeral model",
         "Materialize ephemeral_model",
     ),
-    "reads_missing": (source("absent"), "refused_upstreams.absent does not exist", "Create it"),
+    "reads_missing": (
+        source("absent"),
+        "refused_upstreams.absent does not exist",
+        "Create the upstream",
+    ),
     "reads_nothing": ("values (1) as t(id)", "reads no model or source"),
     "null_key": (source("nulls"), "nulls", "null in id", "version"),
     "key_twice": (source("twice"), "id is not unique", "twice", "2"),
@@ -66,8 +70,8 @@ KEYS: dict[str, tuple[Any, ...]] = {
     ),
     "key_double": ("amount", "amount", "has the type double,", "Use a key of integers"),
     "key_float": ("share", "share", "has the type float,"),
-    "key_struct": ("info", "info, name", "type struct<a:int,b:string>, of"),
-    "key_array": ("tags", "tags, name", "type array<string>, of"),
+    "key_struct": ("info", "info, name", "type struct<a:int,b:string>, which"),
+    "key_array": ("tags", "tags, name", "type array<string>, which"),
     "key_twice_the_same": (
         ["id", "other_id"],
         "id, id as other_id",
