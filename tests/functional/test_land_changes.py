@@ -536,7 +536,7 @@ def test_columns_change_while_the_table_is_backfilled(landed: Landed) -> None:
     assert landed.project.rows("select * from {schema}.shifting_mv") == before
 
     database.sql("alter table shifting alter unread type text")
-    with pytest.raises(RunFailed, match="has unread as int, and"):
+    with pytest.raises(RunFailed, match="has unread as int, but"):
         landed.land("shifting")
 
 
