@@ -20,14 +20,14 @@
         {%- do log(operated.name ~ ': there is no plan to give up; ' ~ why, info=true) -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set given_up = dbt_backfill.mark_abandoned(operated, operated.state, plan, 'abandon_plan') -%}
+    {%- set given_up = dbt_backfill.run_mark_abandoned(operated, operated.state, plan, 'abandon_plan') -%}
     {%- if given_up is none -%}
         {%- do dbt_backfill.refuse(
             'another run has committed the barrier ' ~ plan.epoch ~ ' of this plan',
             'Run the model as usual; there is no plan to give up', mv=operated.name
         ) -%}
     {%- endif -%}
-    {%- do dbt_backfill.run_abandon(operated, given_up) -%}
+    {%- do dbt_backfill.run_stopping(operated, given_up) -%}
     {%- do log(
         operated.name ~ ': the plan of its barrier ' ~ plan.epoch ~ ' (' ~ plan.kind ~ ', planned at ' ~ plan.planned_at
             ~ ') is given up. The next dbt run repairs the rows that this plan may have written, and continues', info=true

@@ -351,7 +351,7 @@
       abandon    ends a plan that was given up: its epoch is committed at the old position and version, and marked `dirty`, because one of its
                  MERGEs may have been sent. A re-anchor follows, or, after a reset, another reset
 
-    choose_plan chooses the kind of a plan, mark_abandoned changes the kind of a plan to 'abandon', and rescale_backfill plans a 'rescale'.
+    choose_plan chooses the kind of a plan, run_mark_abandoned changes the kind of a plan to 'abandon', and rescale_backfill plans a 'rescale'.
 -#}
 {% macro kind_of(plan) %}
     {{ return({

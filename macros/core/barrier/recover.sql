@@ -25,7 +25,7 @@
             and (is_swap or dbt_backfill.get_order(plan.key) == options.backfill_order)
             and not dbt_backfill.find_difference(backfill, state.settings, dbt_backfill.new_analysis(), plan) -%}
         {%- if lost or not wanted -%}
-            {%- set given_up = dbt_backfill.mark_abandoned(backfill, state, plan, lost or rebuild) -%}
+            {%- set given_up = dbt_backfill.run_mark_abandoned(backfill, state, plan, lost or rebuild) -%}
             {%- if given_up is none -%} {%- do dbt_backfill.refuse_concurrent_run(plan) -%} {%- endif -%}
             {{ return({'plan': given_up, 'may_give_up': false}) }}
         {%- endif -%}
@@ -85,7 +85,7 @@
     it. With the mark `abandon`, the fence stops the runs that still execute the plan. The plan's epoch is committed at the old position as `dirty`.
     If another run has already committed the plan, nothing is marked. Return the marked plan; none if another run committed or replaced it.
 -#}
-{% macro mark_abandoned(backfill, state, plan, reason) %}
+{% macro run_mark_abandoned(backfill, state, plan, reason) %}
     {%- set given_up = tojson(dict(plan, kind='abandon', reason=reason, vnode_count=state.committed.vnode_count)) -%}
     {%- set sql -%}
         begin
@@ -104,7 +104,7 @@
 
 
 {#- Send the statement that stops the MERGEs of a plan that was given up, see get_stopping_sql. -#}
-{% macro run_abandon(backfill, plan) %}
+{% macro run_stopping(backfill, plan) %}
     {%- set sql = dbt_backfill.get_stopping_sql(backfill, plan) -%}
     {%- if sql -%} {%- do dbt_backfill.run_table('stop what is on its way in the barrier ' ~ plan.epoch, sql, backfill.mv) -%} {%- endif -%}
 {% endmacro %}
@@ -197,11 +197,11 @@
 {#- Give up a plan whose step `failed` has failed. Refuse to continue if the step failed because another run committed the plan or replaced it. -#}
 {% macro give_up_plan(backfill, plan, failed) %}
     {%- set now = dbt_backfill.read_state(backfill) -%}
-    {%- set given_up = dbt_backfill.mark_abandoned(
+    {%- set given_up = dbt_backfill.run_mark_abandoned(
         backfill, now, plan, 'it could not ' ~ failed ~ ', and the upstream has a later version than ' ~ dbt_backfill.get_source(plan).version
     ) if dbt_backfill.is_executable(now, plan) else none -%}
     {%- if given_up is none -%} {%- do dbt_backfill.refuse_concurrent_run(plan) -%} {%- endif -%}
-    {%- do dbt_backfill.run_abandon(backfill, given_up) -%}
+    {%- do dbt_backfill.run_stopping(backfill, given_up) -%}
     {{ return(given_up) }}
 {% endmacro %}
 

@@ -70,7 +70,7 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
     {%- set sql, to_do = 'explain extended\n' ~ sql, ' for dbt (server_side_parameters, or the Spark server)' -%}
     {%- set plan = dbt_backfill.run_table(step, sql)[0][0] -%}
     {%- if ' more fields' in plan -%}
-        {%- do dbt_backfill.show_whole_types() -%}
+        {%- do dbt_backfill.run_show_whole_types() -%}
         {%- set plan = dbt_backfill.run_table(step, sql)[0][0] -%}
     {%- endif -%}
     {%- set is_cut = plan.rstrip().endswith(' more characters') or plan.startswith('Truncated plan of ') -%}
@@ -91,7 +91,7 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
     Let Spark print complete lists of more than 25 columns or fields. A plain SET is not used, because it would treat a comment after it as a part of
     the value.
 -#}
-{% macro show_whole_types() %}
+{% macro run_show_whole_types() %}
     {%- do dbt_backfill.run_table('show whole types', "execute immediate 'set spark.sql.debug.maxToStringFields = 100000'") -%}
 {% endmacro %}
 

@@ -6,7 +6,7 @@
     {%- set sql, columns = 'describe query\n' ~ query | trim | trim(';'), [] -%}
     {%- set rows = dbt_backfill.run_table('describe the query', sql) -%}
     {%- if ' more fields' in rows | map(attribute=1) | join(' ') -%}
-        {%- do dbt_backfill.show_whole_types() -%}
+        {%- do dbt_backfill.run_show_whole_types() -%}
         {%- set rows = dbt_backfill.run_table('describe the query', sql) -%}
     {%- endif -%}
     {%- for row in rows -%}

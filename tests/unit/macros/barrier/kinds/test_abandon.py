@@ -15,11 +15,11 @@ Standing = Callable[..., Any]
 
 @pytest.fixture
 def abandon(macros: Macros, backfill: Any, make_plan: Any, make_state: Any) -> Standing:
-    """Call mark_abandoned while Spark reports `stands` as the current plan. Return its result."""
+    """Give a plan up while Spark reports `stands` as the current plan. Return the marked plan."""
 
     def abandon(stands: dict[str, Any] | None) -> Any:
         macros.results = [[[json.dumps({"plan": stands})]]]
-        return macros.call("mark_abandoned", backfill, make_state(), make_plan(), "it's gone")
+        return macros.call("run_mark_abandoned", backfill, make_state(), make_plan(), "it's gone")
 
     return abandon
 
@@ -47,7 +47,7 @@ def mark(
 
     def mark() -> int:
         macros.results = [[['{"plan": null}']]]
-        return int(progress.move("mark_abandoned", backfill, make_state(), make_plan(), "gone"))
+        return int(progress.move("run_mark_abandoned", backfill, make_state(), make_plan(), "gone"))
 
     return mark
 
@@ -80,7 +80,7 @@ def test_the_vnodes_that_were_before_a_plan_that_is_given_up_are_those_after_it(
         progress.fill(plan_id="p3", plan_kind="advance", plan=json.dumps(plan))
         state = make_state(committed=make_plan(vnode_count=count))
         macros.results = [[['{"plan": null}']]]
-        progress.move("mark_abandoned", backfill, state, plan, "gone")
+        progress.move("run_mark_abandoned", backfill, state, plan, "gone")
         assert json.loads(progress.read("plan")[0])["vnode_count"] == count
 
 
@@ -106,7 +106,7 @@ def test_nothing_is_on_its_way_to_an_mv_that_has_another_key(
     """The plan has not replaced the MV yet, or another program has replaced it."""
     backfill["options"]["file_format"] = "iceberg"
     macros.results = [list(types.items())]
-    macros.call("run_abandon", backfill, make_plan(kind="abandon", epoch=3))
+    macros.call("run_stopping", backfill, make_plan(kind="abandon", epoch=3))
 
     assert [statement.name for statement in macros.statements] == [
         "dbt_backfill_describe the query"

@@ -45,7 +45,7 @@ def adopt(
     asked: list[tuple[Any, Any]] = []
     macros.context["asked"] = asked
     macros.stub(
-        "mark_abandoned",
+        "run_mark_abandoned",
         lambda backfill, state, plan, reason: None if macros.context.get("gone") else reason,
     )
 
