@@ -51,7 +51,7 @@
     {%- endif -%}
     {%- do dbt_backfill._check_words(dbt_backfill.get_words(query), may_grow) -%}
     {%- if may_grow -%} {%- do dbt_backfill._check_aliases(explained.analyzed) -%} {%- endif -%}
-    {#- Spark prints a text without quotes, so a text that looks like a call is refused too. A column named `now()` is not. -#}
+    {#- Spark prints a text without quotes, so a text that looks like a call is refused too. A column named `now()` is not refused. -#}
     {%- set call = modules.re.search('(?i)(?<![\\w.#])(' ~ dbt_backfill._unrepeatable_functions() | join('|') ~ ')\\((?!\\)#)', plan) -%}
     {%- set cast = modules.re.search(
         '(?i)(?:cast|date|timestamp\\w*)\\(\\s*((?:now|today|tomorrow|yesterday)\\b|t?\\d{1,2}:\\d)(?!#)([^(),]*?)\\s*'
