@@ -1,4 +1,4 @@
-"""Values that Spark and the WAL of a real PostgreSQL return: each value is correct or refused."""
+"""Spark and the WAL return each value of a PostgreSQL table correctly, or it is refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.profiles(
 
 CATALOG = "pg_tables"
 
-# A column of each supported type, with the extreme values of that type.
+# Each supported type of a column, with the extreme values of the type.
 TAKEN = {
     "boolean": ["true", "false"],
     "smallint": ["'-32768'", "'32767'"],
@@ -62,8 +62,8 @@ TAKEN = {
     "citext": ["'AbC'"],
 }
 
-# Each entry: the statement that creates the table, the columns that are read, the key, and the
-# reason for the refusal.
+# Each entry: the statement that creates the table, the columns that the model reads, the key of the
+# model, and the reason for the refusal.
 REFUSED = {
     "view": ("create view {t} as select 1 as id", "id", "id", "is a view of PostgreSQL"),
     "matview": (
@@ -176,8 +176,8 @@ REFUSED = {
     ),
 }
 
-# Each entry: a value, and true if the reader alters it. A value also counts as altered if the
-# reader may have made it from another value.
+# Each entry: a date, and true if Spark alters it. A date also counts as altered if Spark may read
+# another date as this one.
 DATES = {
     "'2024-02-29'": False,
     "'9999-12-30'": False,
@@ -194,7 +194,7 @@ DATES = {
 
 @dataclass
 class Tables:
-    """A schema of a database, and what the macros and Spark say about the tables in it."""
+    """A PostgreSQL schema, and the answers of the macros and of Spark about its tables."""
 
     database: Database
     lake: Lake
@@ -209,19 +209,19 @@ class Tables:
         return self.followed(json.loads(self.ask(query, catalog)))
 
     def followed(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """Return the facts for a feed of which only the slot is known."""
+        """Return the facts about a table whose change feed has the format `none`."""
         found: dict[str, Any] = self.macros.call("get_followed_facts", {"format": "none"}, facts)
         return found
 
     def facts_without_spark(self, table: str, slot: str | None = None) -> dict[str, Any]:
-        """Read the same facts as `facts`, but without Spark, in a tenth of the time."""
+        """Return the same facts as `facts`. Without Spark this takes a tenth of the time."""
         query = self.macros.call("get_postgres_facts_query", table, slot)
         with self.database.connect() as connection:
             (text,) = connection.execute(query.encode()).fetchone() or ("",)
         return self.followed(json.loads(text))
 
     def seen(self, table: str, columns: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What a plan records of a table, and the facts from which that is taken."""
+        """Return what a plan records about a table, and the facts from which the plan takes it."""
         facts = self.facts_without_spark(table)
         return self.macros.call("get_seen_table", facts, columns.split(), None, None), facts
 
@@ -230,7 +230,6 @@ class Tables:
 
 
 def tell(database: Database, *statements: str) -> None:
-    """Execute these statements in PostgreSQL one by one."""
     for statement in statements:
         database.sql(statement)
 
@@ -253,10 +252,7 @@ def tables(database: Database, lake: Lake) -> Iterator[Tables]:
 
 
 def normal(value: Any, kind: str) -> Any:
-    """Return a value in one form.
-
-    Spark, PostgreSQL's text output and the WAL print it differently.
-    """
+    """Return a value in one form, because Spark, PostgreSQL and the WAL print it differently."""
     if value is None:
         return None
     text = str(value).lower() if isinstance(value, bool) else str(value)
@@ -323,8 +319,9 @@ def test_what_cannot_be_read_or_followed_is_refused_by_name(tables: Tables) -> N
 def test_over_debezium_any_unique_index_may_be_the_key_of_a_table_without_a_primary_key(
     tables: Tables,
 ) -> None:
-    """Debezium uses one of the unique indexes. If the MV has another key, an update of that key
-    would leave the previous row in the MV.
+    """Debezium uses one of the unique indexes as the key of its events.
+
+    If the MV has another key, an update of the MV's key would leave the previous row in the MV.
     """
     tell(
         tables.database,
@@ -412,7 +409,7 @@ def test_a_check_tells_that_a_column_is_finite(tables: Tables) -> None:
         "alter table t.finite add check (abs(f) < 'infinity')",
     )
     told = {column["name"]: column["finite"] for column in tables.facts("t.finite")["columns"]}
-    # The check excludes infinity from the double f, but f may still be minus infinity.
+    # The check constraint excludes infinity from the column f, but f may still be minus infinity.
     assert told == {"id": False, "n": True, "f": True, "d": False, "t": True}
 
 
@@ -509,8 +506,8 @@ def test_a_user_with_no_more_than_the_listed_rights_is_enough(tables: Tables) ->
         assert tables.facts("t.granted", catalog="pg_reader")["replication"]
         assert int(tables.ask(slot, "pg_reader")) >= 0
 
-        # On Amazon RDS, membership in one of these roles gives the right to replicate. The
-        # membership may be indirect.
+        # On Amazon RDS, a role may replicate if it is a direct or indirect member of one of these
+        # roles.
         for role in ("rds_replication", "rds_superuser"):
             tell(
                 tables.database,
@@ -583,7 +580,7 @@ def test_a_column_whose_values_a_command_may_have_altered_is_not_what_it_was(
 def test_the_wal_tells_rows_of_a_partitioned_table_by_the_names_of_its_partitions(
     tables: Tables,
 ) -> None:
-    """This is why a partitioned table is refused, but a partition is accepted."""
+    """Therefore a partitioned table is refused as an upstream, but a partition is accepted."""
     tell(
         tables.database,
         "create table t.whole (id int primary key) partition by range (id)",
@@ -641,3 +638,56 @@ def test_a_model_of_such_a_table_is_refused_before_anything_is_written(
     shown = project.operation("backfill_progress", model="mv", format="json").messages[-1]
     assert json.loads(shown)["backfill_finished"]
     assert json.loads(shown)["behind"] is None
+
+
+@pytest.mark.parametrize(
+    ("key", "rows"),
+    [
+        ("id", "(1, '2024-01-01'), (2, 'infinity')"),
+        ("at", "(1, '-infinity'), (2, '2024-01-01'), (3, '2024-01-02')"),
+    ],
+)
+def test_an_infinity_is_refused_where_spark_reads_times_without_a_zone(
+    tables: Tables, project: Project, key: str, rows: str
+) -> None:
+    """Spark's reader fails on an infinity with a NullPointerException."""
+    table = f"boundless_{key}"
+    tables.database.transaction(
+        f"create table t.{table} (id int not null, at timestamp not null, primary key ({key}))",
+        f"insert into t.{table} values {rows}",
+    )
+    project.create_table(
+        f"{table}_changes", "id int, at timestamp_ntz, op string, seq bigint, pos bigint"
+    )
+    landed = tables.database.value("select (pg_current_wal_lsn() - '0/0')::bigint")
+    project.sql(f"insert into {{schema}}.{table}_changes values (null, null, 'w', 0, {landed})")
+    feed = {
+        "relation": f"source('lake', '{table}_changes')",
+        "operation": "op",
+        "sequence": "seq",
+        "position": "pos",
+        "wait_seconds": 0,
+    }
+    options = f"unique_key='{key}', backfill_rate_limit=1, change_feed={feed}"
+    config = f"materialized='backfilled_mv', {options}"
+    project.write(
+        {
+            f"{table}_mv": f"{{{{ config({config}) }}}}\n"
+            f"-- depends_on: {{{{ source('lake', '{table}_changes') }}}}\n"
+            f"select id, at from {{{{ source('pg', '{table}') }}}}"
+        },
+        sources=[f"{table}_changes"],
+        properties={
+            "sources": [{"name": "pg", "schema": f"{CATALOG}.t", "tables": [{"name": table}]}]
+        },
+    )
+    project.configure({"spark.sql.timestampType": "TIMESTAMP_NTZ"})
+    try:
+        for _ in rows:
+            result = project.dbt("run", "--select", f"{table}_mv", expect=False)
+            if not result.success:
+                break
+        assert "its upstream has an infinite value in at, which Spark cannot read" in result.error
+    finally:
+        del project.settings["spark.sql.timestampType"]
+        project.sql("reset `spark.sql.timestampType`")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import pytest
+from pyspark.sql import SparkSession
 
 from support.checks import assert_made_nothing, assert_refused, model, source
 from support.project import MakeProject, Project
@@ -38,7 +39,6 @@ TYPES = {
 
 
 def types_of(project: Project, table: str) -> dict[str, str]:
-    """Return the types of a table's columns."""
     rows = project.sql(f"describe query select * from {{schema}}.{table}")
     return {row["col_name"]: row["data_type"] for row in rows}
 
@@ -48,8 +48,9 @@ def types_of(project: Project, table: str) -> dict[str, str]:
 def test_a_timestamp_keeps_its_zone_where_the_session_says_that_it_has_none(
     project: Project,
 ) -> None:
-    """The test uses the hour that occurs twice, and all statements that create columns or write
-    rows.
+    """The timestamps are in the hour that occurs twice when daylight saving time ends.
+
+    The test uses all statements that create columns or write rows.
     """
     declared = ", ".join(
         f"{name} {type_.replace(':timestamp', ':timestamp_ltz')}" for name, type_ in TYPES.items()
@@ -126,7 +127,6 @@ REFUSED = {
 def test_a_session_in_which_spark_reads_less_or_otherwise_is_refused(
     project: Project, setting: str
 ) -> None:
-    """The session is refused by the first run and by later runs."""
     name = "mv_" + setting.rsplit(".", 1)[1].lower()
     project.create_table(f"up_{name}", "id int, name string")
     project.sql(f"insert into {{schema}}.up_{name} values (1, 'a')")
@@ -159,7 +159,7 @@ OTHERS = {
 def test_a_setting_under_which_rows_may_get_other_values_is_refused_by_its_name(
     project: Project,
 ) -> None:
-    """The same holds if the first run had the setting but later runs do not have it."""
+    """Later runs are also refused if only the first run had the setting."""
     project.create_table("recorded", "id int, name string")
     query = f"select id, name from {source('recorded')}"
     project.write({"as_usual": model(query), "as_set": model(query)}, sources=["recorded"])
@@ -202,7 +202,7 @@ def test_a_session_that_casts_what_it_writes_otherwise_is_refused(
 def test_the_zone_stays_where_a_moment_that_is_read_partitions_the_upstream(
     project: Project,
 ) -> None:
-    """An older Delta wrote the partition values without a time zone."""
+    """Older versions of Delta wrote the partition values without a time zone."""
     values = {"spark.databricks.delta.write.utcTimestampPartitionValues": "false"}
     columns = "(id int, name string, at timestamp) using delta partitioned by (at)"
     followed = "tblproperties ('delta.enableChangeDataFeed' = 'true')"
@@ -227,3 +227,45 @@ def test_the_zone_stays_where_a_moment_that_is_read_partitions_the_upstream(
     project.run(*chosen)
     hours = "select distinct unix_seconds(at) % 86400 / 3600 from {schema}.dated_mv"
     assert project.rows(hours) == [(12.0,)]
+
+
+DERIVES = "spark.databricks.delta.generatedColumn.partitionFilterOptimization.enabled"
+
+
+@pytest.mark.profiles("session-delta", reason="only Delta derives filters on generated partitions")
+def test_a_partition_that_is_generated_from_a_moment_loses_no_rows(project: Project) -> None:
+    """The writer's session is in New York, and the session of the runs is in UTC."""
+    project.sql("create schema if not exists {schema}")
+    spark = SparkSession.active()
+    builder, java = spark._jvm.io.delta.tables.DeltaTable, spark._jsparkSession
+    day = builder.columnBuilder(java, "day").dataType("DATE")
+    columns = spark.sparkContext._gateway.new_array(spark._jvm.java.lang.String, 1)
+    columns[0] = "day"
+    table = builder.create(java).tableName(f"{project.schema}.generated")
+    table = table.addColumn("at", "TIMESTAMP").addColumn("id", "INT")
+    table = table.addColumn(day.generatedAlwaysAs("CAST(at AS DATE)").build())
+    table.partitionedBy(columns).property("delta.enableChangeDataFeed", "true").execute()
+    hours = "select timestamp_seconds(1704067200 + 3600 * id), int(id) from range(0, 96)"
+    with session(project, {"spark.sql.session.timeZone": "America/New_York"}):
+        project.sql(f"insert into {{schema}}.generated (at, id) {hours}")
+
+    up, rest = source("generated"), {"backfill_rate_limit": 50, "barriers_per_run": "all"}
+    models = {
+        "moments_mv": model(f"select at, id from {up}", unique_key=["at", "id"], **rest),
+        "recent_mv": model(f"select id, at from {up} where at >= '2024-01-02'", **rest),
+        "days_mv": model(f"select id, day from {up}", **rest),
+    }
+    project.write(models, sources=["generated"])
+    result = project.fail("--select", *models)
+    fact = "is partitioned by the column 'day', which Delta generates from a timestamp"
+    for refused in ("moments_mv", "recent_mv"):
+        assert_refused(result, refused, fact)
+        assert_made_nothing(project, refused)
+    assert result["days_mv"].status == "success"
+
+    with session(project, {DERIVES: "false"}):
+        project.run("--select", "moments_mv", "recent_mv")
+        assert project.value("select count(*) from {schema}.moments_mv") == 96
+        assert project.value("select count(*) from {schema}.recent_mv") == 72
+    result = project.fail("--select", "moments_mv")
+    assert_refused(result, "moments_mv", f"{DERIVES}, on which its query may depend, changed from")

@@ -152,15 +152,16 @@
 -#}
 {% macro analyze_time_zone(backfill, state, observed, analysis, anew) %}
     {%- set zone, names = 'spark.sql.session.timeZone', analysis.moments -%}
-    {%- if zone in analysis.used_settings -%} {{ return(analysis) }} {%- endif -%}
+    {%- if names is none -%} {{ return(analysis) }} {%- endif -%}
     {%- set depends = [zone] if zone in (state.committed.get('settings') or {}) else [] -%}
     {%- if anew or state.get('upstream_version') is none or state.committed.query_hash != backfill.query_hash -%}
         {%- for table, seen in [(backfill.upstream, observed), (backfill.feed, observed.get('feed'))]
                 if table and dbt_backfill.upstream_traits(table).may_read_by_zone -%}
-            {%- if not depends and dbt_backfill.ask(table, 'reads_by_zone')(seen, names) -%} {%- do depends.append(zone) -%} {%- endif -%}
+            {%- if dbt_backfill.ask(table, 'reads_by_zone')(seen, names) -%} {%- do depends.append(zone) -%} {%- endif -%}
         {%- endfor -%}
     {%- endif -%}
-    {{ return(dict(analysis, moments=none, used_settings=analysis.used_settings + depends)) }}
+    {%- set added = [zone] if depends and zone not in analysis.used_settings else [] -%}
+    {{ return(dict(analysis, moments=none, used_settings=analysis.used_settings + added)) }}
 {% endmacro %}
 
 

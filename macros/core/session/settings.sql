@@ -52,6 +52,7 @@
         'preserveCharVarcharTypeInfo', 'stableDerivedColumnAlias.enabled', 'variant.allowDuplicateKeys',
     ] -%}
     {%- set others = {
+        'spark.databricks.delta.generatedColumn.partitionFilterOptimization.enabled': 'true',
         'avro.datetimeRebaseModeInRead': 'CORRECTED', 'avro.datetimeRebaseModeInWrite': 'CORRECTED',
         'columnNameOfCorruptRecord': '_corrupt_record', 'legacy.csv.enableDateTimeParsingFallback': 'unset',
         'legacy.ctePrecedencePolicy': 'CORRECTED', 'legacy.json.enableDateTimeParsingFallback': 'unset',
@@ -59,7 +60,7 @@
         'parquet.datetimeRebaseModeInWrite': 'CORRECTED', 'parquet.int96RebaseModeInRead': 'CORRECTED',
         'parquet.int96RebaseModeInWrite': 'CORRECTED', 'timestampType': 'TIMESTAMP_LTZ',
     } -%}
-    {%- set short = name[10:] if name.startswith('spark.sql.') else '' -%}
+    {%- set short = name[10:] if name.startswith('spark.sql.') else name -%}
     {%- if short in on -%} {{ return('true') }} {%- endif -%}
     {%- if short in off -%} {{ return('false') }} {%- endif -%}
     {{ return(others.get(short, 'false' if short.startswith('legacy.') else none)) }}

@@ -3,7 +3,7 @@
       'relation',
       'version', 'committed_at': the current version and the time of its commit, as texts,
       'id': the id of the table,
-      'properties', 'partitions': see read_delta_detail; absent if the id was not read, until delta_upstream_readable needs the properties,
+      'properties', 'partitions': see read_delta_detail; absent if the id was not read. delta_upstream_readable adds the properties if it needs them,
       'log': a list of {'version', 'committed_at', 'operation', 'parameters'},
       'complete': true if the log reaches back to `since`
     }
@@ -126,12 +126,42 @@
 {#-
     True if the table is partitioned by one of these timestamp columns. The log stores the values of such a column as texts. Older versions of Delta
     wrote these texts without a time zone, and Spark reads such a text in the time zone of its session.
+
+    Refuse a table that is partitioned by a column that Delta generates from one of these columns, such as `cast(ts as date)`, unless the session
+    has switched off Delta's derived filters.
 -#}
 {% macro delta_reads_by_zone(observed, columns) %}
     {%- set partitions = observed.get('partitions') -%}
     {%- if partitions is none -%} {%- set partitions = dbt_backfill.read_delta_detail(observed.relation).partitions -%} {%- endif -%}
     {%- for name in columns if modules.re.search('(?i)[\'"]' ~ modules.re.escape(name) ~ '[\'"]', partitions) -%} {{ return(true) }} {%- endfor -%}
+    {%- if columns and ('"' in partitions or "'" in partitions) -%}
+        {%- do dbt_backfill._check_derived_filters(observed.relation, columns) -%}
+    {%- endif -%}
     {{ return(false) }}
+{% endmacro %}
+
+
+{#-
+    Refuse a table if Delta derives a filter on its partitions from a filter on one of these timestamp columns. Such a partition was computed in the
+    time zone of the writer. Delta computes the derived filter in the time zone of the reader, so a read of a range would miss rows.
+
+    EXPLAIN shows a derived filter as a condition on a column that the query does not name. No other statement returns the expression of a generated
+    column.
+-#}
+{% macro _check_derived_filters(relation, columns) %}
+    {%- set conditions = [] -%}
+    {%- for name in columns -%} {%- do conditions.append(dbt_backfill.identifier(name) ~ ' = current_timestamp()') -%} {%- endfor -%}
+    {%- set sql = 'select 1 from ' ~ relation.render() ~ ' where ' ~ conditions | join(' and ') -%}
+    {%- set plan = dbt_backfill.plan_section(dbt_backfill.run_explain('look for derived filters', sql), 'Optimized') -%}
+    {%- set filters = plan[:-1] | join('\n') -%}
+    {%- for id, name in dbt_backfill.get_attributes(plan[-1]).items() if name not in columns and name ~ '#' ~ id in filters -%}
+        {%- do dbt_backfill.refuse(
+            relation.render() ~ " is partitioned by the column '" ~ name ~ "', which Delta generates from a timestamp, so a session with another "
+                ~ 'time zone than that of the writer would miss rows',
+            'Set spark.databricks.delta.generatedColumn.partitionFilterOptimization.enabled to false for dbt (server_side_parameters, or the Spark '
+                ~ 'server); then Spark skips files by their statistics only'
+        ) -%}
+    {%- endfor -%}
 {% endmacro %}
 
 

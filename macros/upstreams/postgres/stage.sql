@@ -1,6 +1,12 @@
-{#- Return the answer to the question bounds_sql of the contract. The database itself sorts the keys and applies offset and limit, with its index. -#}
+{#-
+    Return the answer to the question bounds_sql of the contract. The database itself sorts the keys and applies offset and limit, with its index.
+    A key that Spark cannot read is no bound, so the range with this key is unbounded, and reading that range refuses the key.
+-#}
 {% macro postgres_bounds_sql(upstream, keys, window, counts) -%}
-    {%- set order = [] -%}
+    {%- set order, unreadable = [], [] -%}
+    {%- for column in keys if column.type == 'timestamp_ntz' -%}
+        {%- do unreadable.append(' and not (' ~ dbt_backfill.infinite_predicate(column.upstream) ~ ')') -%}
+    {%- endfor -%}
     {%- for column in dbt_backfill.upstream_columns(keys) -%}
         {%- do order.append(column ~ (' desc nulls first' if dbt_backfill.is_descending(keys) else ' asc nulls last')) -%}
     {%- endfor -%}
@@ -11,7 +17,7 @@
             from (
                 select {{ dbt_backfill.upstream_columns(keys) | join(', ') }}
                 from {{ upstream.relation.render() }}
-                where {{ window }}
+                where {{ window }}{{ unreadable | join }}
                 order by {{ order | join(', ') }}
                 limit 1 offset {{ rows - 1 }}
             )
@@ -24,22 +30,25 @@
 {#-
     Return a script that reads a range from the live table, once, into the table of staged ranges, and returns {
       'stage': the id of this execution; if the script is sent twice, each execution stages the rows under its own id,
-      'snapshot': which PostgreSQL transactions every later reader sees: pg_current_snapshot(), the next id to be used, and the time when the server
-        last recovered from a crash. The xmax of the snapshot is the id after the last ended transaction. The transactions from xmax up to the next id
-        are running, but the snapshot does not list them,
+      'snapshot': the transactions that every later reader sees, as a text with colons: pg_current_snapshot(), the next transaction id, and the time
+        when the server last recovered from a crash. The xmax of the snapshot is the id after the last ended transaction. The transactions from xmax
+        up to the next id are running, but the snapshot does not list them,
       'reached': the position of the WAL after the range was read: the rows show only commits up to this position,
       'rows': how many rows were staged under this id,
       `stands`: true if no other execution has replaced these rows since,
-      'landed': the position up to which the feed has landed
+      'landed': the position up to which the feed has landed,
+      'unreadable': a column with an infinity, on which the read failed; '' if the read failed for another reason; null if it did not fail
     }
 
     Arguments:
       scan (string): a select of the rows.
-      staged (dict): {'relation', 'columns': of {'name', 'type'}, 'clauses': of its CREATE TABLE, `anew`: true to drop the table before}.
+      unbounded (list of string): the columns that Spark reads as timestamp_ntz and that may have an infinity. If the list is empty, a read that fails
+        raises Spark's error.
+      staged (dict): {'relation', 'columns': of {'name', 'type'}, 'clauses': of its CREATE TABLE, `anew`: true to drop the table first}.
 
     If a column had the name of a variable, Spark would resolve the name to the column. So the script's variables have names that no column has.
 -#}
-{% macro postgres_stage_script(upstream, scan, staged) -%}
+{% macro postgres_stage_script(upstream, scan, staged, unbounded=[]) -%}
     {%- set catalog, table = dbt_backfill.get_catalog(upstream.relation), staged.relation.render() -%}
     {%- set mark = dbt_backfill.get_stage_mark('') -%}
     {%- set snapshot = "select pg_current_snapshot()::text || ':' || " ~ dbt_backfill.get_postgres_next_id() ~ " || ':' || "
@@ -48,6 +57,7 @@
         declare __bf_id string;
         declare __bf_snapshot string;
         declare __bf_reached bigint;
+        declare __bf_unreadable string;
         set __bf_id = uuid();
         {%- if staged.anew %}
         drop table if exists {{ table }};
@@ -55,6 +65,18 @@
         create table if not exists {{ table }} ({{ dbt_backfill.column_definitions(staged.columns) }}, __bf_stage string)
         {{ staged.clauses }};
         set __bf_snapshot = ({{ dbt_backfill.get_postgres_query_sql(catalog, snapshot) }});
+        {%- if unbounded %}
+        begin
+        declare exit handler for sqlexception begin
+            set __bf_unreadable = (select case
+                {%- for column in unbounded %}
+                when exists (select 1 from ({{ scan }}) where {{ dbt_backfill.infinite_predicate(column) }})
+                    then {{ dbt_backfill.string_literal(column) }}
+                {%- endfor %}
+                else ''
+            end);
+        end;
+        {%- endif %}
         insert overwrite table {{ table }}
         select {{ dbt_backfill.identifiers(staged.columns | map(attribute='name')) }}, __bf_id
         from (
@@ -62,19 +84,30 @@
         )
         union all
         select {{ 'null, ' * staged.columns | length }}concat('{{ mark }}', __bf_id);
+        {{- ' end;' if unbounded }}
         set __bf_reached = (select cast(value_1 as bigint) from ({{ dbt_backfill.get_postgres_query_sql(
             catalog, "select (pg_current_wal_insert_lsn() - '0/0')::text as value_1"
         ) }}));
         select to_json(named_struct(
             'stage', __bf_id, 'snapshot', __bf_snapshot, 'reached', __bf_reached,
             'rows', kept.rows, 'stands', kept.stands,
-            'landed', {{ dbt_backfill.get_feed_landed_sql(upstream.feed) }}
+            'landed', {{ dbt_backfill.get_feed_landed_sql(upstream.feed) }}, 'unreadable', __bf_unreadable
         ))
         from (
             select count_if(__bf_stage = __bf_id) as rows, count_if(__bf_stage = concat('{{ mark }}', __bf_id)) = 1 as stands
             from {{ table }}
         ) as kept;
     end
+{%- endmacro %}
+
+
+{#-
+    Return a condition: the column has an infinity, which Spark's JDBC reader cannot read as timestamp_ntz. It fails with Java's NullPointerException.
+    The database evaluates the condition, so the reader does not read the value.
+-#}
+{% macro infinite_predicate(column) -%}
+    {%- set name = dbt_backfill.identifier(column) -%}
+    {{ return(name ~ " < timestamp_ntz'0001-01-01 00:00:00' or " ~ name ~ " > timestamp_ntz'9999-12-31 23:59:59.999999'") }}
 {%- endmacro %}
 
 
@@ -87,7 +120,7 @@
       'recovered': true if the server has crashed since shortly before the rows were read. If so, the rows may show commits that were not flushed and
         are lost,
       `stands`: true if the rows that were staged still exist,
-      'altered': a column of the rows with a value that the reader has altered, see get_altered_column_sql; null if there is none
+      'altered': a column with a value that the reader may have altered, see get_altered_column_sql; null if there is none
     }
     The script sleeps in the database.
 
@@ -216,7 +249,8 @@
 
 
 {#-
-    Return what the events may lack, according to what was recorded when they were landed, as the end of a sentence; none if they lack nothing.
+    Return what the events may lack, as the end of a sentence; none if they lack nothing. The answer comes from the marks of the landings that wrote
+    the events.
 
     Arguments:
       `notes` (list of text): see get_landing_note.
@@ -239,9 +273,9 @@
 
 {#-
     Return an expression over a row of Spark's JDBC reader: the name of the first column whose value the reader may have altered without an
-    error; null if there is none. The reader turns an infinity into the last day of the year 9999, so that day is doubtful unless a check
-    excludes infinity. The reader converts the ten days that are missing in Java's calendar to other days. It reads years before the year 1
-    differently than the WAL writes them. In a time zone other than UTC it alters times before 1900.
+    error; null if there is none. The reader turns an infinity into the last day of the year 9999, so that day is doubtful unless a check constraint
+    of the table excludes infinity. The reader converts the ten days that are missing in Java's calendar to other days. It reads years before the year
+    1 differently than the WAL writes them. In a time zone other than UTC it alters times before 1900.
 
     Arguments:
       columns (list of {'name', 'type'}): the columns that were read, with Spark's types.
@@ -252,7 +286,7 @@
     {%- for column in columns if column.type in ['date', 'timestamp', 'timestamp_ntz'] -%}
         {%- set name = dbt_backfill.identifier(column.name) -%}
         {%- set finite = facts.columns | selectattr('name', 'equalto', column.name) | selectattr('finite') | list -%}
-        {#- Literals do not depend on the session's time zone. -#}
+        {#- A timestamp literal with `Z` does not depend on the time zone of the session. -#}
         {%- set midnight, zone = '' if column.type == 'date' else ' 00:00:00', 'Z' if column.type == 'timestamp' else '' -%}
         {%- set begin, end = column.type ~ "'", midnight ~ zone ~ "'" -%}
         {%- set altered = [

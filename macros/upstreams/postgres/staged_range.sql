@@ -11,13 +11,13 @@
       'unclear': why the rows of the version cannot be known, as the end of a sentence; usually none,
       'waits': what has not landed in the feed yet, as the end of a sentence; none if nothing is missing. If the barrier waits, the next run uses the
         staged rows,
-      'seen': the observed state of the upstream. If 'unclear' is set, the upstream was observed again, because the range must then be read after all
-        events that the feed has
+      'seen': the observed state of the upstream. If 'unclear' is set, the upstream was observed again, because the next read of the range must come
+        after all events of the feed
     }
 
     Arguments:
-      again (boolean): true to ignore the rows that this run or another run has kept. The reason is that the rows were unclear or are gone, that the
-        database may have lost their commits, or that a row had a value which cannot be read and may have been corrected since.
+      again (boolean): true to ignore the rows that this run or another run has kept. This is needed if the rows were unclear or are gone, if the
+        database may have lost their commits, or if a row had a value that cannot be read and may have been corrected since.
 -#}
 {% macro postgres_stage_range(backfill, state, observed, plan, again=false) %}
     {%- if dbt_backfill.get_checked_scan(backfill, state, plan) is none -%}
@@ -97,9 +97,19 @@
         'anew': existing is not none and dbt_backfill.get_table_columns(backfill.staged)[:-1] != kept,
     } -%}
     {%- set scan = dbt_backfill._get_partitioned_scan(backfill, state, plan, dbt_backfill.get_checked_scan(backfill, state, plan)) -%}
-    {%- set read = dbt_backfill.run_json(
-        'stage the rows of the barrier ' ~ plan.epoch, dbt_backfill.postgres_stage_script(backfill.upstream, scan, staged)
-    )[0] -%}
+    {%- set step, unbounded = 'stage the rows of the barrier ' ~ plan.epoch, [] -%}
+    {%- set finite = observed.facts.columns | selectattr('finite') | map(attribute='name') | list -%}
+    {%- for column in columns if column.type == 'timestamp_ntz' and column.name not in finite -%} {%- do unbounded.append(column.name) -%} {%- endfor -%}
+    {%- set read = dbt_backfill.run_json(step, dbt_backfill.postgres_stage_script(backfill.upstream, scan, staged, unbounded))[0] -%}
+    {%- if read.get('unreadable') -%}
+        {%- do dbt_backfill.refuse(
+            'its upstream has an infinite value in ' ~ read.unreadable ~ ', which Spark cannot read as timestamp_ntz',
+            'Correct the value, or leave the column out of the query', mv=backfill.get('name')
+        ) -%}
+    {%- elif read.get('unreadable') is not none -%}
+        {#- Run the script once more, for Spark's own error. -#}
+        {%- set read = dbt_backfill.run_json(step, dbt_backfill.postgres_stage_script(backfill.upstream, scan, staged))[0] -%}
+    {%- endif -%}
     {%- if read.reached < observed.landed -%}
         {%- do dbt_backfill.refuse_other_database(backfill.upstream.feed.relation, read.reached, observed.landed, dbt_backfill.get_name_of(backfill)) -%}
     {%- endif -%}

@@ -1,4 +1,4 @@
-"""What a run finds out about the query before it plans anything."""
+"""The analysis of a model's query, which a run makes before it plans a barrier."""
 
 from __future__ import annotations
 
@@ -29,19 +29,21 @@ def test_a_moment_that_partitions_the_upstream_depends_on_the_zone(
     macros: Macros, backfill: Any, analysis: Any, make_state: Any, make_plan: Any,
     partitions: str, anew: bool, version: str | None, query_hash: str, noted: bool, asked: bool,
 ) -> None:  # fmt: skip
-    """If the last plan already has the answer, no statement is needed."""
     settings = {TIME_ZONE: "UTC"} if noted else {}
     committed = make_plan(query_hash=query_hash, settings=settings)
     state = make_state(upstream_version=version, committed=committed)
     backfill["query_hash"] = "q1"
-    macros.results = [[{"id": "u1", "properties": {}, "partitionColumns": partitions}]]
+    plan = "== Optimized Logical Plan ==\nFilter (at#1 = 3)\n+- Relation up[at#1,atom#2] parquet"
+    detail = {"id": "u1", "properties": {}, "partitionColumns": partitions}
+    macros.results = [[detail], [(f"{plan}\n\n== Physical Plan ==\n",)]]
     known = {**analysis, "used_settings": ["other"], "moments": ["until", "at"]}
     observed = {"relation": backfill["upstream"]["relation"], "version": "17"}
 
     known = macros.call("analyze_time_zone", backfill, state, observed, known, anew)
     depends = partitions in ("['at']", '["Year","AT"]') if asked else noted
     assert known["used_settings"] == ["other", *([TIME_ZONE] if depends else [])]
-    assert len(macros.statements) == asked
+    explained = asked and "atom" in partitions
+    assert len(macros.statements) == asked + explained
     assert known["moments"] is None
 
 
@@ -51,7 +53,8 @@ def test_the_zone_is_not_asked_for_where_it_is_known(
     state = make_state(upstream_version=None)
     observed = {"partitions": "['at']"}
     known = {**analysis, "used_settings": [TIME_ZONE], "moments": ["at"]}
-    assert macros.call("analyze_time_zone", backfill, state, observed, known, True) == known
+    zoned = macros.call("analyze_time_zone", backfill, state, observed, known, True)
+    assert zoned == {**known, "moments": None}
     known = {**analysis, "used_settings": [], "moments": ["at"]}
     known = macros.call("analyze_time_zone", backfill, state, observed, known, False)
     assert known["used_settings"] == [TIME_ZONE]  # known from what was read of the upstream
