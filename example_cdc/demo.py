@@ -2,9 +2,9 @@
 
 Nothing is installed in the database and nothing is locked. The script starts Spark's Thrift server
 and `dbt-backfill land`, which lands the changes of a replication slot through this server. Then it
-repeats `dbt run`. Each barrier is compared with the truth. The truth comes from a second slot that
-only this script reads. The script replays the events of this slot in memory, up to the position
-that the barrier reports.
+repeats `dbt run`. After each barrier the MV is compared with the expected rows. To compute these
+rows, the script reads a second slot that nothing else reads, and replays the slot's events in
+memory up to the position that the barrier reports.
 
 PostgreSQL's cluster is in a temporary directory, and everything else in `.lake`. Each start empties
 `.lake`. The script exits with 1 if a step fails or a check finds a difference, and with 130 on
@@ -199,7 +199,7 @@ class Demo:
         return all(finished for (finished,) in self.sql(f"select finished from {POSITION}"))
 
     def compare(self, version: str, finished: bool, last: int | None) -> Comparison:
-        """Compare the MV with its query over the truth at its position."""
+        """Compare the MV, up to its position, with its query over the expected rows."""
         truth = self.truth.at("orders", int(version))
         wanted = Counter(
             (row["id"], row["amount"] * 100, row["label"])

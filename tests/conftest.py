@@ -110,9 +110,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 
 def _command(item: pytest.Item) -> str:
-    """The command that runs a test alone, with the variables and options that chose it.
+    """Return the command that runs a test alone, with the variables and options of this run.
 
-    Random histories have fixed seeds, which DBT_BACKFILL_SEED replaces.
+    Random histories have fixed seeds. DBT_BACKFILL_SEED replaces these seeds.
     """
     chosen = {name: value for name, value in os.environ.items() if name.startswith("DBT_BACKFILL_")}
     command = [".venv/bin/python", "-m", "pytest", item.nodeid]
@@ -132,7 +132,7 @@ def _profile(config: pytest.Config) -> Profile:
 
 @pytest.fixture(scope="session")
 def lake(request, tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
-    """The warm Spark session, or the Thrift server; starts the JVM at its first use."""
+    """Yield the Spark session or the Thrift server. The first use starts the JVM."""
     from support.lake import Lake, SessionLake
     from support.thrift_lake import ThriftLake
 
@@ -155,7 +155,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def postgresql_programs():  # type: ignore[no-untyped-def]
-    """The directory of PostgreSQL's programs; skips the test if they are not installed."""
+    """Return the directory of PostgreSQL's programs. Skip the test if they are not installed."""
     from support.postgres import binaries
 
     programs = binaries()
@@ -166,9 +166,10 @@ def postgresql_programs():  # type: ignore[no-untyped-def]
 
 @pytest.fixture(scope="session")
 def database(postgresql_programs):  # type: ignore[no-untyped-def]
-    """A PostgreSQL whose WAL can be decoded; each test has its own tables and slots in it.
+    """Yield a PostgreSQL database whose changes can be landed.
 
-    All tests share one server, because a Spark session never changes the URL of a catalog.
+    All tests share one server, because a Spark session never changes the URL of a catalog. Each
+    test has its own tables and slots.
     """
     from support.postgres import logical_postgresql
 
@@ -181,7 +182,7 @@ _schema_numbers = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def parsed(lake, packages, tmp_path_factory):  # type: ignore[no-untyped-def]
-    """A function that returns the macros as dbt has parsed them for an adapter.
+    """Yield a function that returns the macros as dbt has parsed them for an adapter.
 
     Parsing takes seconds. A project that starts with the parsed macros parses only its own files.
     """
@@ -200,7 +201,7 @@ def parsed(lake, packages, tmp_path_factory):  # type: ignore[no-untyped-def]
 
 @pytest.fixture(scope="session")
 def make_project(lake, packages, parsed, tmp_path_factory):  # type: ignore[no-untyped-def]
-    """A function that makes a project, with a directory and a schema of its own."""
+    """Return a function that makes a project with its own directory and schema."""
     from support.project import Project
 
     return lambda schema, adapter: Project(
@@ -215,9 +216,9 @@ def make_project(lake, packages, parsed, tmp_path_factory):  # type: ignore[no-u
 
 @pytest.fixture(scope="session")
 def shared_project(request, make_project):  # type: ignore[no-untyped-def]
-    """A function that makes a project with the given schema, for fixtures of module scope.
+    """Return a function that makes a project with the given schema.
 
-    Such a fixture can play many cases in one dbt run.
+    It is for fixtures of module scope, which can run many models in one dbt run.
     """
     adapter = request.config.getoption("--adapter")
     return lambda schema: make_project(schema, adapter)
@@ -225,7 +226,7 @@ def shared_project(request, make_project):  # type: ignore[no-untyped-def]
 
 @pytest.fixture
 def new_project(request, make_project):  # type: ignore[no-untyped-def]
-    """A function that makes further projects for the test."""
+    """Return a function that makes further projects for the test."""
     plugin = request.node.get_closest_marker("plugin") is not None
     adapter = "spark_backfill" if plugin else request.config.getoption("--adapter")
     name = re.sub(r"\W+", "_", request.node.name).strip("_").lower()[:40]
@@ -234,5 +235,5 @@ def new_project(request, make_project):  # type: ignore[no-untyped-def]
 
 @pytest.fixture
 def project(new_project):  # type: ignore[no-untyped-def]
-    """An empty dbt project with a schema of its own in the lake."""
+    """Return an empty dbt project with its own schema in the lake."""
     return new_project()

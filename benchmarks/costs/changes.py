@@ -41,19 +41,19 @@ class Change:
 
 
 def updates(one_in: int) -> Change:
-    """One row in `one_in` is updated, anywhere in the table."""
+    """Return a change that updates one row in `one_in`, anywhere in the table."""
     picked = f"pmod(xxhash64({{keys}}), {one_in}) = {{n}} % {one_in}"
     return Change((f"{_UPDATE} where {picked}",), picked)
 
 
 def hot_keys(one_in: int, commits: int) -> Change:
-    """Several commits update the same few keys in every round."""
+    """Return a change of several commits that update the same few keys in every round."""
     picked = f"pmod(xxhash64({{keys}}), {one_in}) = 0"
     return Change((f"{_UPDATE} where {picked}",) * commits, picked)
 
 
 def refreshes(one_in: int) -> Change:
-    """Like TPC-H's RF1 and RF2: one order in `one_in` is inserted, and one is deleted.
+    """Return a change like TPC-H's RF1 and RF2: it inserts one order in `one_in`, and deletes one.
 
     Their lines are inserted and deleted too. New orders get keys that TPC-H leaves out.
     """

@@ -181,7 +181,7 @@ class PlainMerges(Refreshed):
             self._merge(f"{self.field.query} where {inside}", of_table)
 
     def refresh(self, change: Change) -> None:
-        """One MERGE of the changed rows, and one DELETE of the deleted rows."""
+        """Send one MERGE of the changed rows, and one DELETE of the deleted rows."""
         self._merge(f"{self.field.query} where {change.changed}")
         if change.gone:
             self.project.sql(f"delete from {{schema}}.{self.table} where {change.gone}")

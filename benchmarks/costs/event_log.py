@@ -70,7 +70,7 @@ def bytes_read(events: Iterable[Event], table: str) -> int:
 
 
 def _scans(plan: Event, table: str) -> Iterator[dict[str, int]]:
-    """For each scan of a table in a plan: the ids of its metrics, by their names."""
+    """Yield, for each scan of a table in a plan, the ids of the scan's metrics by their names."""
     if "Scan" in plan["nodeName"] and _reads(plan, table):
         yield {metric["name"]: metric["accumulatorId"] for metric in plan["metrics"]}
     for child in plan["children"]:

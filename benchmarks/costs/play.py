@@ -82,7 +82,7 @@ class Arena:
         self.rows = 0
 
     def play(self, workload: Workload, rounds: int) -> tuple[Measured, ...]:
-        """The values of each act of a workload, in each round."""
+        """Return the values of each act of a workload, in each round."""
         kind, notes = workload.kind, Notes()
         match kind:
             case Build():

@@ -50,8 +50,8 @@
       log_sql(upstream)                           log_in_state: a scalar subquery for read_upstream's `log`, which saves a statement
       forgets_keys(observed, committed, source)   may_forget_keys: true if the feed from `committed` to now may leave out a key of the version of
         `source`, which lies between the two: a feed that compares two versions does not list a row that was inserted and deleted between them
-      reads_by_zone(observed, columns)            may_read_by_zone: true if the session's time zone decides which moment a value of one of these
-        timestamp columns is
+      reads_by_zone(observed, columns)            may_read_by_zone: true if a value of one of these timestamp columns is another moment in a session
+        with another time zone
       check_key_order(upstream, columns)          may_order_texts_otherwise: refuse a text key that the kind orders differently than Spark
       hold(source, name)                          holds_versions: keep a version from expiring, under a name. The version that was held under this
         name before is released. Returns true if the version is kept

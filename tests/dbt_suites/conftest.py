@@ -41,14 +41,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Skip the suites with `backfilled_mv` for stock dbt-spark, which does not have it."""
+    """Skip the suites of `backfilled_mv` for stock dbt-spark, which has no such materialization."""
     stock = config.getoption("--adapter") == "spark"
     return True if stock and collection_path.name == "test_backfilled_mv.py" else None
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """Check that the page quotes the error of a suite that fails like stock dbt-spark."""
+    """Check that docs/dbt-suites.md quotes the error of a suite that fails like stock dbt-spark."""
     report: Any = yield
     marker = item.get_closest_marker("as_stock")
     if marker is not None and report.failed:
@@ -81,7 +81,7 @@ def no_temporary_view_stays(lake) -> Iterator[None]:  # type: ignore[no-untyped-
 
 @pytest.fixture(scope="class")
 def test_data_dir(request, tmp_path_factory: pytest.TempPathFactory) -> Path:  # type: ignore[no-untyped-def]
-    """A copy of the files of the suite, because some suites delete them."""
+    """Return a copy of the files of the suite, because some suites delete their files."""
     copy = tmp_path_factory.mktemp("suite") / "data"
     its_own = Path(inspect.getfile(request.cls.__bases__[0])).parent / "data"
     if its_own.is_dir():
@@ -97,7 +97,7 @@ def users_to_grant_to() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def profile_user() -> str:
-    """The owner of a table, because the profile of a session has no user."""
+    """Return the owner of tables. A profile for a session does not contain a user."""
     return getpass.getuser()
 
 
@@ -109,7 +109,7 @@ def dbt_profile_target(request, lake) -> dict[str, Any]:  # type: ignore[no-unty
 
 @pytest.fixture(scope="session")
 def parsed(request, lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[bytes]:  # type: ignore[no-untyped-def]
-    """Yield the macros, parsed once for all projects."""
+    """Yield the parsed macros, which all projects share."""
     root = tmp_path_factory.mktemp("parsed")
     adapter = request.config.getoption("--adapter")
     target = {"type": adapter, "schema": "parsed", **lake.output({})}
@@ -124,10 +124,7 @@ def parsed(request, lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture(scope="session", autouse=True)
 def macros_of_adapter() -> Iterator[None]:
-    """Load only once the macros that the suites' own statements need.
-
-    At that moment no project has macros of its own.
-    """
+    """Load the macros for the suites' own statements once, before any project has macros."""
     load = ManifestLoader.load_macros
 
     loaded: list[Any] = []

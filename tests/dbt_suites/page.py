@@ -32,9 +32,9 @@ def listed() -> dict[str, Suite]:
 
 
 def quoted(why: str) -> list[str]:
-    """Return the quoted errors.
+    """Return the errors that `why` quotes.
 
-    A test that fails as stock must fail with one of them in both adapters.
+    A test with the outcome `as stock` must fail with one of these errors in both adapters.
     """
     errors = re.findall(r"`([^`]+)`", why)
     assert errors, why

@@ -18,9 +18,9 @@ from dbt_suites.page import Suite, listed
 
 
 def suites() -> Iterator[tuple[str, type]]:
-    """Yield the suites of the package: module and class.
+    """Yield the module and the class of each suite in the package.
 
-    A class is left out if it only gives another class a name that starts with `Test`.
+    A class that only renames another class is left out.
     """
     [root] = {Path(place) for place in dbt.tests.adapter.__path__}
     for path in sorted(root.rglob("*.py")):
@@ -62,7 +62,8 @@ def delta_by_default(self, dbt_profile_target, lake) -> Iterator[dict[str, Any]]
         lake.sql(f"reset {name}")
 
 
-# dbt-spark's own tests also set a strategy. By default `incremental` appends and ignores the key.
+# dbt-spark's own tests also set `incremental_strategy`. The default strategy appends rows and
+# ignores the key.
 MERGE = {"+incremental_strategy": "merge"}
 ITS_OWN: dict[str, dict[str, Any]] = {
     "incremental.incremental_unique_id.BaseIncrementalUniqueKey": {
@@ -74,7 +75,7 @@ ITS_OWN: dict[str, dict[str, Any]] = {
         ),
     },
     "simple_seed.seed.BaseSeedSpecificFormats": {"_make_big_seed": staticmethod(fewer_rows)},
-    # The text of its view is too long for a metastore in Derby.
+    # The SQL of the suite's view is too long for a metastore in Derby.
     "utils.datediff.BaseDateDiff": {"project_config_update": set_as({"+materialized": "table"})},
     "simple_snapshot.snapshot.BaseSimpleSnapshot": {"dbt_profile_target": delta_by_default},
     "simple_snapshot.snapshot.BaseSnapshotCheck": {"dbt_profile_target": delta_by_default},

@@ -1,4 +1,4 @@
-"""Suites of dbt-tests-adapter with a `backfilled_mv` instead of their tables.
+"""Suites of dbt-tests-adapter in which a `backfilled_mv` replaces the tables.
 
 Only suites whose models read one table row by row can be used. docs/dbt-suites.md explains why the
 other suites cannot.
@@ -94,7 +94,7 @@ class Copies(SimpleCopySetup):
 
 
 class TestSimpleCopy(Copies, SimpleCopyBase):
-    test_simple_copy_with_materialized_views = None  # Spark has none
+    test_simple_copy_with_materialized_views = None  # Spark has no materialized views
 
 
 class TestEmptyModelsArentRun(Copies, EmptyModelsArentRunBase):

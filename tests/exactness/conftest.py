@@ -1,4 +1,4 @@
-"""Reports how many histories, faults, barriers and versions the tests have checked."""
+"""Print how many histories, faults, barriers and versions the tests have checked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Summary:
-    """The histories that were played in this process."""
+    """Collects the results of the random histories of this pytest process."""
 
     def __init__(self) -> None:
         self.played: list[Played] = []
@@ -32,27 +32,30 @@ class Summary:
 
 @dataclass
 class Lived:
-    """Counts of the tests on a live database."""
+    """Counts what the tests with a live PostgreSQL server have checked."""
 
     committed: int = 0
     barriers: int = 0
     mv_versions: int = 0
     found: list[str] = field(default_factory=list)
-    """The errors that were found in the tests with a wrong order. Each such test must find one."""
+    """The errors found by the tests that change the order of the statements.
+
+    Each of these tests must find an error.
+    """
 
 
 summary = Summary()
 lived = Lived()
 faults = Tally()
 told: list[Told] = []
-"""The histories in which keys appear twice."""
+"""The results of the histories in which a key of the upstream appears twice for a while."""
 
 
 @pytest.fixture
 def make_scene(database: Database) -> Iterator[Any]:
-    """Yield a function that makes `LiveScene` objects from their arguments.
+    """Yield a function that creates a `LiveScene`.
 
-    End them after the test.
+    After the test, drop the replication slots of all its `LiveScene` objects.
     """
     from exactness.live import LiveScene
 

@@ -1,8 +1,10 @@
-"""Plays many histories at the same time: each `dbt run` is one barrier of every history.
+"""Plays many random histories at the same time.
 
-Every history has its own upstream and one model on it. After the last run each version of the MV is
-compared with the definition, which Spark computes (`recomputed.py`). Each run must either be exact
-or be refused. It may only be refused if a key appears twice in the upstream's newest version.
+A history has an upstream table with random commits, and one model that reads this table. One `dbt
+run` executes a barrier of every model. After the last run, each version of each MV must have the
+rows that Spark computes from the definition (see recomputed.py). After a run the MV must be exact,
+or the package must have refused the run. A refusal is only allowed if a key appears twice in the
+upstream's newest version.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ FORMATS: dict[str, tuple[dict[str, str], ...]] = {
 
 @dataclass(frozen=True)
 class Ran:
-    """The result of one model in a run, and the upstream's version at that moment."""
+    """The result of one model in one `dbt run`, and the upstream's version after this run."""
 
     number: int
     began: float
@@ -65,17 +67,20 @@ class Ran:
     twins: frozenset[Key]
     refused: str | None
     kinds: tuple[str, ...]
-    """The kinds of the episodes that have begun in the upstream so far."""
+    """The kinds of the episodes (see `Episode` in twins.py) that had begun before this run."""
 
 
 @dataclass(frozen=True)
 class Wrong:
-    """The first error of a history that is not exact."""
+    """The first error that was found in a history."""
 
     history: str
     run: int | None
     kinds: tuple[str, ...]
-    """The episodes of the keys that are wrong; empty if the error is not about keys."""
+    """The kinds of the episodes that changed the keys of the wrong rows.
+
+    This is empty if the error is not about rows.
+    """
     text: str
     script: str
 
@@ -86,7 +91,7 @@ class Wrong:
 
 @dataclass(frozen=True)
 class Told:
-    """The counts of one history, and the error that was found in it."""
+    """The counts of one history, and its first error."""
 
     name: str
     barriers: int
@@ -98,7 +103,10 @@ class Told:
 
 
 class TwinHistory:
-    """One upstream and one model on it; the number is the seed of all random choices."""
+    """An upstream in which keys appear twice for a while, and a model that reads this upstream.
+
+    All random choices are drawn from `number` and `seed`.
+    """
 
     def __init__(self, project: Project, number: int, seed: str = "") -> None:
         self.project = project
@@ -125,8 +133,8 @@ class TwinHistory:
         if types == ["boolean"]:
             types.append("int")
         keys = KeySpace(tuple(types))
-        # Iceberg's format 2 has no variants. Maps are refused there, because they have no order,
-        # which the changes of format 2 need.
+        # Iceberg's format 2 has no variants. The package refuses maps in a table of format 2,
+        # because the changes of such a table cannot be read: maps have no order.
         is_old = self.properties.get("format-version") == "2"
         kinds = [
             kind
@@ -155,10 +163,11 @@ class TwinHistory:
     # -- one barrier --------------------------------------------------------------------------
 
     def change(self) -> None:
-        """Make the upstream's commits before the next run."""
+        """Execute random commits on the upstream before the next run."""
         number = len(self.ran)
         is_last = number == RUNS - 1
-        # A pinned version is read until the end of the backfill, so no key may appear twice in it.
+        # In the mode `snapshot`, all runs of the backfill read the upstream version of the first
+        # run. So no key may appear twice in that version.
         may_catch = not is_last and not (self.mode == "snapshot" and number == 0)
         catches = may_catch and self.rng.random() < 0.4
         commits = 1 if number == 0 else self.rng.randint(2, 3)
@@ -192,7 +201,7 @@ class TwinHistory:
                 self._fail(str(wrong), number)
 
     def _check_refusal(self, message: str, twins: frozenset[Key]) -> None:
-        """Raise unless this message of the package names a key that does appear twice."""
+        """Raise unless the refusal names a key that appears twice in the upstream."""
         assert_no_java(message)
         if not twins:
             raise AssertionError(f"refused, though no key appears twice: {message}")
@@ -226,7 +235,7 @@ class TwinHistory:
         )
 
     def _check_upstream(self) -> None:
-        """Test the test itself: the upstream must have the rows that its statements describe."""
+        """Check the test itself: the upstream table must have the rows that the test expects."""
         schema = self.upstream.schema
         names = [*schema.key, "at"]
         found = self._as_json(f"select {', '.join(names)} from {self.upstream.table}")
@@ -263,9 +272,9 @@ class TwinHistory:
     def _check_run(
         self, run: Ran, progress: Sequence[ProgressVersion], versions: Sequence[MvVersion]
     ) -> None:
-        """Check that the MV is at the newest version that the mode allows.
+        """Check that the MV has the rows of the newest upstream version that the mode allows.
 
-        A refused run must not have written anything.
+        A refused run must not have written to the MV or to its state.
         """
         if run.refused is not None:
             written = [v.version for v in versions if run.began <= v.at <= run.ended]
@@ -287,7 +296,7 @@ class TwinHistory:
             self._fail(describe_difference(found, wanted), run.number, kinds)
 
     def _kinds_of_difference(self, found: MvRows, wanted: MvRows, run: Ran) -> tuple[str, ...]:
-        """Return the episodes of the keys whose rows are missing or surplus."""
+        """Return the kinds of the episodes that changed the keys of missing or surplus rows."""
         names = self.follower.query.key_columns
         wrong = {_values(row, names) for (row,) in (*(found - wanted), *(wanted - found))}
         kinds: dict[str, None] = {}
@@ -325,7 +334,7 @@ def _last(progress: Sequence[ProgressVersion], at: float) -> Progress | None:
 
 
 def _values_of(schema: Schema, names: Sequence[str], rows: Sequence[Row]) -> str:
-    """Return a SELECT that returns these columns of the rows."""
+    """Return a SELECT statement that returns these columns of the given rows."""
     lines = [f"({', '.join(schema.literals_of(row, names))})" for row in rows]
     nulls = ", ".join(literal(None, schema.columns[name]) for name in names)
     return (
@@ -341,7 +350,7 @@ def _values(row: str, names: Sequence[str]) -> str:
 
 @dataclass
 class Crowd:
-    """Histories in one project, under one session time zone."""
+    """Plays histories in one dbt project, with one session time zone."""
 
     project: Project
     numbers: Sequence[int]

@@ -1,7 +1,7 @@
-"""Reads Delta tables at any of their versions with delta-rs, a reader that is not Spark.
+"""Reads any version of a Delta table with delta-rs, and not with Spark.
 
-It reads a version in some milliseconds; Spark needs half a second. It would also reveal an error
-that Spark's writer and Spark's reader have in common.
+delta-rs reads a version in some milliseconds, but Spark needs half a second. A second reader also
+finds an error that Spark's writer and Spark's reader have in common.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from exactness.versions import RowsOfVersions, VersionedTable, plain
 
 
 class VersionedDelta(VersionedTable):
-    """A Delta table. Delta itself numbers the versions."""
+    """A Delta table. Its versions have the numbers of the Delta log."""
 
     @property
     def path(self) -> Path:

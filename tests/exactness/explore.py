@@ -1,4 +1,6 @@
-"""Random histories of the model of the protocol: runs crash, stall and overlap at any moment.
+"""Plays random histories with the model of the barrier protocol (protocol.py), without Spark.
+
+In a history, runs crash, stall and overlap at any moment.
 
 history = History(seed, "iceberg", without=["the fence"])
 history.play()
@@ -36,7 +38,7 @@ ACTIONS = 100
 AT_ONCE = 3
 LONGEST_RUN = 8
 SWITCHED = 22
-"""Two runs change turns twice. Both times are among this number of first moments."""
+"""In `play_switches`, the turn between two runs changes at two moments below this number."""
 BARRIERS_TO_HEAL = 30
 
 
@@ -61,24 +63,24 @@ class Orphan:
 
 @dataclass(frozen=True)
 class Odds:
-    """The probability of each event."""
+    """Each field is the probability of an event."""
 
     change: float = 0.06
-    """At every moment: the upstream changes."""
+    """At each moment, the upstream changes."""
     loss: float = 0.005
-    """At every moment: the changes of the upstream can no longer be read."""
+    """At each moment, the feed loses all changes of the upstream."""
     refresh: float = 0.1
-    """A new actor is a full refresh."""
+    """A new run is a full refresh."""
     abandon: float = 0.1
-    """A new actor gives up the plan."""
+    """A new run is the operation `abandon_plan`."""
     sweeps: float = 0.0
-    """A plain run sweeps the MV if the feed is broken."""
+    """The model of a plain run has `on_gap: sweep`."""
     beside: float = 0.3
-    """A full refresh replaces the MV by a next generation."""
+    """A full refresh replaces the MV by a complete next generation."""
     rescale: float = 0.0
-    """A new actor is a rescale."""
+    """A new run is the operation `rescale_backfill`."""
     widens: float = 0.0
-    """At every moment: the model is deployed with a query that returns the new column."""
+    """At each moment, the model's query gets a new column."""
 
 
 REFRESHED = Odds(refresh=0.5, loss=0, abandon=0)
@@ -93,7 +95,7 @@ MIXED = (*PLAIN, SWEPT, FILLED, RESCALED)
 
 
 class History:
-    """One history; `wrong` describes its first error, or is None."""
+    """Plays one random history. `wrong` describes its first error, or is None."""
 
     def __init__(
         self,
@@ -113,11 +115,11 @@ class History:
         )
         self.actors: dict[str, Run | Orphan] = {}
         self.told: list[str] = []
-        """The events so far. They help a developer to find the cause of an error."""
+        """A list of the events, which helps a developer to find the cause of an error."""
         self._started = 0
         self._moving = ""
         self._asleep: dict[str, int] = {}
-        """The moment at which a stalled actor wakes up."""
+        """For each stalled run: the moment at which the run continues."""
         self._clock = 0
         self._is_wide = False
         self._odds = self.rng.choice(odds)
@@ -134,10 +136,10 @@ class History:
         self._heal()
 
     def play_switches(self, stalled: int, other: Other, at: Container[int]) -> bool:
-        """Stop a run before its statement number `stalled`, and begin another run.
+        """Stop a run before its statement number `stalled`, then start another run.
 
-        The two runs change turns at the moments `at`, and when one of them has ended. Return False
-        if the first run has ended before that statement.
+        Only one of the two runs moves at a time. The turn changes at each moment in `at`, and when
+        a run ends. Return False if the first run ends before it has sent `stalled` statements.
         """
         version, position = len(self.world.upstream) - 1, KEYS[3]
         self.world.state = State(1, Plan(0, 1, "advance", version), version, position)
@@ -161,7 +163,7 @@ class History:
         return True
 
     def _act(self) -> None:
-        """Play one random event. Mostly the actor that moved last makes its next move."""
+        """Play one random event. In most cases, the run that moved last moves again."""
         self._clock += 1
         chance = self.rng.random()
         awake = [name for name in self.actors if self._asleep.get(name, 0) <= self._clock]
@@ -183,7 +185,10 @@ class History:
             self._move(self._moving)
 
     def _commit(self) -> None:
-        """Commit random rows. Some commits only add rows. A deleted row may return unchanged."""
+        """Commit random rows to the upstream. Some commits only add rows.
+
+        A deleted row may be inserted again with the same value.
+        """
         before = self.world.upstream[-1]
         rows = dict(before)
         only_adds = self.rng.random() < 0.3
@@ -230,7 +235,7 @@ class History:
         self.actors[self._moving] = Run(flow)
 
     def _orphan(self, name: str) -> None:
-        """Let a client die, or let it lose the connection and send the statement again."""
+        """Let a run die, or let the run lose its connection and send its statement again."""
         run = self.actors[name]
         if not isinstance(run, Run):
             return
@@ -266,7 +271,10 @@ class History:
             )
 
     def _heal(self) -> None:
-        """End the statements without a client; then run until a run commits nothing."""
+        """Complete the statements of dead runs, then run until a run commits nothing.
+
+        The MV must then be complete.
+        """
         self.actors = {n: actor for n, actor in self.actors.items() if isinstance(actor, Orphan)}
         while self.actors and not self.wrong:
             self._move(self.rng.choice([*self.actors]))
@@ -314,7 +322,7 @@ def rescale_and_run(world: World) -> Flow:
 def random_histories(
     file_format: str, without: Iterable[str] = (), odds: Sequence[Odds] = MIXED
 ) -> Iterator[History]:
-    """Yield played histories without end."""
+    """Play and yield histories without end."""
     for seed in itertools.count():
         history = History(seed, file_format, without, odds)
         history.play()
@@ -322,9 +330,10 @@ def random_histories(
 
 
 def all_switches(file_format: str, without: Iterable[str] = ()) -> Iterator[History]:
-    """Stall a run before each of its statements while another run continues.
+    """Yield histories in which one run stops before a statement and another run starts.
 
-    The two runs then change turns at every pair of moments.
+    The two runs then take turns, see `play_switches`. All statements, all kinds of the second run
+    and all pairs of moments are played.
     """
     for other in (two_barriers, a_full_refresh, abandon_plan_and_run, rescale_and_run):
         for stalled in range(LONGEST_RUN):

@@ -1,4 +1,4 @@
-"""The scenarios of `test_fault_matrix.py`, and the faults that are injected into each of them."""
+"""Plays the faults of `test_fault_matrix.py`: runs die, stall, or send a statement twice."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from support.scripts import leaves_something, statements_of, writes
 SCHEMA = Schema({"id": "int", "amount": "int", "label": "string"}, key=("id",))
 VNODES = 4
 MV = "<mv>"
-"""This text represents the name of the MV in a scenario's arguments."""
+"""A placeholder for the name of the MV in the arguments of a scenario."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One fault of one statement of a run in one scenario."""
+    """A fault of one statement, or of all statements, of a run in a scenario."""
 
     scenario: str
     statement: Statement | None
-    """The statement. None: every statement of the run."""
+    """None if the fault occurs at every statement of the run."""
     moment: str
     writes: bool
-    """Whether the statement writes a table."""
+    """Whether the statement writes to a table."""
 
     def __str__(self) -> str:
         return f"{self.scenario}: {self.moment} {self.statement or 'every statement'}"
@@ -51,16 +51,19 @@ class Cell:
 
 @dataclass
 class Tally:
-    """Counts of the cells that a pytest process has played, and the errors found."""
+    """Counts the faults that a pytest process has played, and collects the errors."""
 
     cells: int = 0
     mv_versions: int = 0
     barriers: int = 0
     stopped: Counter[str] = field(default_factory=Counter)
-    """Why stalled runs ended with an error: its first line, without numbers."""
+    """The first lines of the errors of stalled runs, without numbers."""
     wrong: list[str] = field(default_factory=list)
     missed: list[str] = field(default_factory=list)
-    """The errors that were found, as they must be, after a protection was removed."""
+    """The errors found after a protection was removed from the macros.
+
+    A test that removes a protection must find an error.
+    """
 
     def __str__(self) -> str:
         return (
@@ -71,7 +74,7 @@ class Tally:
 
 @dataclass
 class Scene:
-    """An upstream and an MV on it. A scenario brings them to the state before the fault."""
+    """An upstream table, and an MV that reads this table."""
 
     project: Project
     name: str
@@ -80,9 +83,10 @@ class Scene:
     query: str = "positive"
     """The name of the MV's query in `QUERIES`."""
     may_fail: bool = False
-    """Whether plain runs may fail.
+    """Whether `run` accepts a run that fails.
 
-    They may if a protection was removed; the test then only looks at the MV's versions.
+    If a protection was removed from the macros, a run may fail. The test then only checks the MV's
+    versions.
     """
     upstream: Upstream = field(init=False)
     mv: Follower = field(init=False)
@@ -105,10 +109,11 @@ class Scene:
         return [draw_row(self.rng, SCHEMA, (number,)) for number in ids]
 
     def commit(self) -> None:
-        """Change all rows, and give some of them another key, so that no step may miss a change.
+        """Change every row of the upstream, and the keys of four rows.
 
-        The new key is near the old one, and a row may return to its first key. So a range gets at
-        most one row more than it had when its bounds were found.
+        So the MV becomes wrong if a barrier misses any change. A row only moves between its first
+        key and the key that is higher by 3. So at most one row moves into a range that is already
+        planned.
         """
         rows = self.upstream.rows
         left = self.rng.sample(sorted(rows), 4)
@@ -121,7 +126,10 @@ class Scene:
         self.project.dbt("run", "--select", self.mv.name, *arguments, expect=not self.may_fail)
 
     def run_behind_another(self) -> RunResult:
-        """Run up to four times, until no earlier statement that a server executes interferes."""
+        """Run the model, up to four times, until the run does not conflict with another run.
+
+        The server may still execute a statement of a run that was killed.
+        """
         for _ in range(4):
             result = self.project.dbt("run", "--select", self.mv.name, expect=False)
             if result.success or not re.search("another run|[Cc]onflict|Concurrent", result.error):
@@ -133,14 +141,17 @@ class Scene:
         return Runner(self.project, self.mv.name, self.upstream.name, *named)
 
     def catch_up(self) -> None:
-        """Merge all changes, so that the next run has only a range to merge."""
+        """Run until the MV has the upstream's newest version.
+
+        The next run then only merges a range.
+        """
         while self.mv.progress().version != self.upstream.version:
             self.run()
 
     def make_a_table(self) -> None:
         """Create a table that has the MV's name and most of its rows.
 
-        Mark the table for adoption.
+        Mark the table with the operation `adopt_table`.
         """
         table, query = self.mv.table, self.mv.query.sql.replace(UPSTREAM, self.upstream.table)
         for sql in (
@@ -154,7 +165,10 @@ class Scene:
         self.project.operation("adopt_table", model=self.mv.name)
 
     def lose_the_plan(self) -> None:
-        """Let a run plan a barrier and die. Then remove the changes of this plan from the feed."""
+        """Let a run plan a barrier and die.
+
+        Then make the changes unreadable that the plan needs.
+        """
         self.commit()
         with stepping():
             died = self.runner()
@@ -164,7 +178,7 @@ class Scene:
         self.lose_the_feed()
 
     def lose_the_feed(self) -> None:
-        """Make the changes since every earlier version unreadable."""
+        """Make all changes before the newest version of the upstream unreadable."""
         table = self.upstream.table
         if self.project.file_format == "delta":
             for value in ("false", "true"):
@@ -182,16 +196,15 @@ class Scene:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A kind of barrier, the state before it, and the run or run-operation that executes it."""
+    """A kind of barrier, the state of the MV before it, and the dbt command that executes it."""
 
     name: str
     limit: int | None
-    """The rate limit of the model. If `begin` sets another one, this is the limit of the first
-    run."""
+    """The `backfill_rate_limit` of the model, until `begin` sets another limit."""
     begin: Callable[[Scene], None]
-    """Brings a new MV to the state in which the scenario begins."""
+    """Brings a new MV to the state before the barrier."""
     renew: Callable[[Scene], None] | None
-    """Brings an MV that has had a fault back to this state; None if only a new MV can be in it."""
+    """Brings an MV to this state again after a fault. None if every fault needs a new MV."""
     arguments: tuple[str, ...] = ()
     cells_per_mv: int = 5
     on_gap: str = "reanchor"
@@ -199,11 +212,11 @@ class Scenario:
     vnode_count: int = VNODES
     order: str = ORDER
     replica: str = "never"
-    """The key of the replica's options in REPLICAS."""
+    """The key in REPLICAS of the model's options."""
     loses: bool = False
-    """Whether the MV has a column that is dropped once the query returns another one."""
+    """Whether the MV has a column that is dropped when the query returns a new column."""
     merges: Callable[[], AbstractContextManager[None]] = nullcontext
-    """The context of the runs: by default one MERGE may merge changes and range."""
+    """A context manager for the runs. By default one MERGE may write both changes and range."""
 
 
 def _nothing(scene: Scene) -> None:
@@ -241,13 +254,16 @@ def _begun_and_broken(scene: Scene) -> None:
 
 
 def _broken(scene: Scene) -> None:
-    """Commit changes, then make them unreadable."""
+    """Commit changes to the upstream, then make these changes unreadable."""
     scene.commit()
     scene.lose_the_feed()
 
 
 def _swept(scene: Scene) -> None:
-    """Bring a sweep to its second range; above its position the MV has rows of an older version."""
+    """Execute a sweep up to its first range.
+
+    Above the position of the sweep, the MV has rows of an older version.
+    """
     _begun_and_broken(scene)
     _go_on_with_the_sweep(scene)
 
@@ -261,9 +277,9 @@ def _go_on_with_the_sweep(scene: Scene) -> None:
 
 
 def _half_and_widened(scene: Scene) -> None:
-    """Backfill half of the rows; then the query returns a further column.
+    """Backfill half of the rows, then add a column to the query.
 
-    If the MV `loses` a column, the query no longer returns that one.
+    If the MV `loses` a column, the query no longer returns that column.
     """
     scene.run()
     scene.commit()
@@ -272,7 +288,7 @@ def _half_and_widened(scene: Scene) -> None:
 
 
 def _filling(scene: Scene) -> None:
-    """Bring a fill to its second slice."""
+    """Execute the first barrier that fills the new column."""
     _half_and_widened(scene)
     scene.run()
     scene.commit()
@@ -292,7 +308,7 @@ def _back_to_its_vnodes(scene: Scene) -> None:
 
 
 def _apart(scene: Scene) -> None:
-    """Bring half of the vnodes ahead of the vnodes with which the rescale joins them."""
+    """Backfill half of the vnodes further than the vnodes with which the rescale joins them."""
     scene.run()
     scene.mv.write(backfill_rate_limit=8, backfill_vnodes=[0, 1, 2, 3, 12, 13, 14, 15])
     scene.commit()
@@ -388,9 +404,9 @@ STALLS = {"stalled for one barrier": 1, "stalled for two barriers": 2}
 def cells_of(scenario: str, sent: Sequence[tuple[Statement, str]]) -> Iterator[Cell]:
     """Yield every different fault of a run that sends these statements.
 
-    A death between two statements is one fault, not two. A statement that leaves nothing behind
-    needs no death and is not sent twice alone: in one run all statements are sent twice, and in
-    another one all are sent at once.
+    A death after a statement is the same fault as a death before the next statement. A statement
+    that leaves nothing behind is only stalled. In one further run all statements are sent twice,
+    one after the other. In another run all statements are sent twice at the same time.
     """
     shortest_stall, *longer_stalls = STALLS
     leaving = [leaves_something(sql) for _, sql in sent]
@@ -407,7 +423,10 @@ def cells_of(scenario: str, sent: Sequence[tuple[Statement, str]]) -> Iterator[C
 
 
 class Theatre:
-    """Plays the cells of one scenario. An MV gets several faults, until it is wrong."""
+    """Plays the faults (cells) of one scenario. One MV gets several faults.
+
+    After an error, the next fault gets a new MV.
+    """
 
     def __init__(self, project: Project, scenario: Scenario, tally: Tally) -> None:
         self.project = project
@@ -416,12 +435,11 @@ class Theatre:
         self._scenes = 0
         self._scene: Scene | None = None
         self._struck: list[Cell] = []
-        """The faults that the current MV has had."""
 
     def cells(self) -> list[Cell]:
-        """Return all possible faults, found by a run without a fault.
+        """Return all possible faults. A run without a fault finds the statements.
 
-        If the scenario can be renewed, the MV of this run also gets the first fault.
+        If the scenario has `renew`, the MV of this run is also used for the first faults.
         """
         with self.scenario.merges():
             scene = self._begin()
@@ -435,10 +453,10 @@ class Theatre:
         return list(cells_of(self.scenario.name, recorded.sent))
 
     def play(self, cells: Iterable[Cell]) -> None:
-        """Play the cells. An error is recorded in the tally; the next fault then gets a new MV.
+        """Play the faults and record each error in the tally.
 
-        All versions of an MV are checked at its end. So the report of an error names all faults
-        that the MV has had.
+        The versions of an MV are checked after its last fault. So the report of an error names all
+        faults of this MV.
         """
         with self.scenario.merges():
             for cell in cells:
@@ -450,10 +468,10 @@ class Theatre:
                     self._end()
 
     def die_in_turn(self, steps: Iterable[str]) -> None:
-        """Start a run for each of these statements. The run dies after the statement.
+        """Start one run for each of these statements. Each run dies after its statement.
 
-        The upstream changes after each run. The runs have the scenario's `arguments` until the
-        barrier is planned.
+        The upstream changes after each run. The runs have the scenario's `arguments` until one of
+        them has planned the barrier.
         """
         arguments = self.scenario.arguments
         with self.scenario.merges():
@@ -474,7 +492,7 @@ class Theatre:
     def _noting_what_is_wrong(self) -> Iterator[None]:
         try:
             yield
-        except AssertionError as wrong:  # also `Inexact` and `RunFailed`
+        except AssertionError as wrong:  # the base class of `Inexact` and `RunFailed`
             struck = "; ".join(map(str, self._struck)) or self.scenario.name
             self.tally.wrong.append(f"{struck}: {wrong}")
             self._scene = None
@@ -511,7 +529,10 @@ class Theatre:
         return scene
 
     def _end(self) -> None:
-        """Complete the MV without a limit; it must then equal its query on the whole upstream."""
+        """Complete the backfill without a rate limit, and check every version of the MV.
+
+        The MV must then equal its query on the whole upstream.
+        """
         assert self._scene is not None
         scene, self._scene = self._scene, None
         mode = self.scenario.full_refresh_mode
@@ -530,7 +551,7 @@ def action_of(moment: str) -> Action:
 
 
 def strike(scene: Scene, cell: Cell, arguments: tuple[str, ...] = ()) -> list[str]:
-    """Play a run with this fault to its end. Return why a stalled run failed, if it did."""
+    """Execute a run with this fault. If a stalled run fails, return the reason in a list."""
     with stepping():
         runner = scene.runner(*arguments)
         if cell.statement is None:
@@ -551,12 +572,12 @@ def strike(scene: Scene, cell: Cell, arguments: tuple[str, ...] = ()) -> list[st
 
 
 def _said(result: RunResult) -> str:
-    """Return the error of a run, or the output of a run-operation, which has no failed node."""
+    """Return the error of a run. A run-operation reports its error only in its output."""
     return result.error or result.output
 
 
 def reason_of(result: RunResult) -> str:
-    """Return the package's message in an error, or the first two lines without ids and numbers."""
+    """Return the package's message, or the first two lines of the error without ids and numbers."""
     said = _said(result)
     ours = re.search(r"another run (went on while this one executed|has begun its barrier)", said)
     if ours:

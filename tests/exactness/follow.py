@@ -1,4 +1,4 @@
-"""Runs models over a real upstream and compares every version of their MVs with the oracles.
+"""Runs models on a real upstream table and checks every version of their MVs.
 
 upstream = Upstream.create(project, "flights", schema, rows)
 mv = Follower(project, upstream, "mv", QUERIES["positive"](schema))
@@ -50,12 +50,12 @@ from support.project import Project
 
 READERS: dict[str, type[VersionedTable]] = {"delta": VersionedDelta, "iceberg": VersionedIceberg}
 
-# Spark's default is INT96. Other readers read INT96 as nanoseconds, which only cover the years 1677
-# to 2262.
+# By default Spark writes timestamps as INT96. Other readers read INT96 as nanoseconds, which only
+# cover the years 1677 to 2262.
 READABLE = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
 
 ORDER = os.environ.get("DBT_BACKFILL_ORDER", "ascending")
-"""The backfill order of every MV whose test does not choose one."""
+"""The `backfill_order` of an MV whose test does not choose an order."""
 
 REPLICAS: dict[str, dict[str, Any]] = {
     "never": {},
@@ -72,7 +72,7 @@ LOSING: dict[str, Any] = {
 
 @dataclass
 class Upstream:
-    """A table together with the rows that each of its versions must have."""
+    """A table, together with the rows that each of its versions must have."""
 
     project: Project
     name: str
@@ -95,7 +95,7 @@ class Upstream:
         properties: Mapping[str, str] = {},
         file_format: str | None = None,
     ) -> Upstream:
-        """Return a new table; `rows` are its first commit after the creation.
+        """Create a table and insert `rows` in the first commit after the creation.
 
         :param layout: see `support/formats.py`
         :param properties: further properties of the table
@@ -167,7 +167,7 @@ class Upstream:
         return {key for rows in self.versions.values() for key in rows}
 
     def check(self) -> None:
-        """Test the test itself: raise unless every version of the table has its expected rows."""
+        """Check the test itself: raise if a version of the table has other rows than expected."""
         columns = self.schema.columns
         found = self.stored.rows(columns, sorted(self.versions))
         for version, rows in self.versions.items():
@@ -177,7 +177,7 @@ class Upstream:
                 raise AssertionError(f"the test is wrong at version {version}: {difference}")
 
     def learn(self) -> None:
-        """Read the expected rows from the table itself, because something else writes to it."""
+        """Read the expected rows from the table itself, because other code writes to the table."""
         columns = self.schema.columns
         versions = sorted(self.stored.commit_times())
         found = self.stored.rows(columns, versions)
@@ -213,31 +213,31 @@ class Upstream:
 
 @dataclass
 class Follower:
-    """A `backfilled_mv` model on an upstream, and the checks of all versions of its MV."""
+    """A `backfilled_mv` model that reads an upstream table, and the checks of its MV."""
 
     project: Project
     upstream: Upstream
     name: str
     query: Query
     vnode_count: int = 8
-    """The `vnode_count` of its config. A rescale may give the MV another number."""
+    """The model's option `vnode_count`. A rescale may give the MV another number of vnodes."""
     relation: str = ""
-    """The relation that the model reads, as Jinja; by default the upstream as a source."""
+    """The relation that the model reads, as Jinja. By default it is the upstream as a source."""
     feed: str = ""
-    """The change table of the upstream, as Jinja, if its changes are in a separate table."""
+    """The change table as Jinja, if the upstream's changes are in a separate table."""
     order: str = ORDER
-    """The `backfill_order` that the next `write` configures. An MV with rows keeps its own."""
+    """The `backfill_order` that the next `write` configures. An MV with rows keeps its order."""
     replica: str = "never"
-    """The key in REPLICAS of the options that the next `write` configures."""
+    """The key in REPLICAS. The next `write` configures the options of this key."""
     adopted: bool = False
-    """Whether the table existed before its state. The versions before the state are not checked."""
+    """Whether the package has adopted the table. Versions before the adoption are not checked."""
     wide: Query | None = None
-    """The query with a further column, after `widen`."""
+    """The query with the new column, after `widen`."""
     loses: bool = False
-    """Whether the model has another column until `widen` drops this column. No check reads it."""
+    """Whether the model has a column that `widen` drops. The checks do not read this column."""
 
     def widen(self) -> None:
-        """Let this and every later `write` of the model return a further column."""
+        """Add a new column to the query that every later `write` uses."""
         self.wide = with_more(self.query)
 
     @property
@@ -245,7 +245,7 @@ class Follower:
         return self.wide or self.query
 
     def write(self, **config: Any) -> None:
-        """Write the model; `config` overrides the options that every test needs."""
+        """Write the model's file; `config` overrides the default options."""
         settings = {
             "materialized": "backfilled_mv",
             "unique_key": list(self.query.key_columns),
@@ -281,7 +281,10 @@ class Follower:
         return Definition(self.query, self.upstream.rows_at, self.upstream.hash_of)
 
     def column_types(self, query: Query) -> dict[str, str]:
-        """Return the columns of a query; key columns have their types, other columns have ''."""
+        """Return the columns of a query as a dict.
+
+        The value of a key column is its type. The value of any other column is ''.
+        """
         keys = dict(zip(self.query.key_columns, self.upstream.schema.key, strict=True))
         types = self.upstream.schema.columns
         return {name: types[keys[name]] if name in keys else "" for name in query.columns}
@@ -298,9 +301,10 @@ class Follower:
         return [MvVersion(version, at, rows[version]) for version, at in committed.items()]
 
     def _versions_of_all_columns(self, since: float) -> list[MvVersion]:
-        """Return the MV's versions since the new column was committed at `since`, with all columns.
+        """Return the MV's versions from the time `since` on, with the new column.
 
-        The first one is the version at that moment; it gets the time `since`.
+        The first of these versions is the current version at that time, and its time is set to
+        `since`.
         """
         assert self.wide is not None
         committed = self.stored.commit_times()
@@ -310,7 +314,10 @@ class Follower:
         return [MvVersion(v, max(committed[v], since), rows[v]) for v in versions]
 
     def progress_versions(self) -> list[ProgressVersion]:
-        """Return the committed states. The first one is the state that created all vnodes."""
+        """Return the committed states of the progress table.
+
+        The first state is the first version of the table that has rows.
+        """
         state = (
             "vnode",
             "backfill_finished",
@@ -333,11 +340,11 @@ class Follower:
         return versions
 
     def progress(self) -> Progress:
-        """Return the current committed state."""
+        """Return the newest committed state of the progress table."""
         return self.progress_versions()[-1].progress
 
     def planned(self) -> dict[str, Any] | None:
-        """Return the plan of the next epoch, None if there is none."""
+        """Return the stored plan of the next epoch, or None if no plan is stored."""
         newest = self._stored_progress.newest_version()
         rows = self._stored_progress.rows({"plan": ""}, [newest])[newest]
         plans = {plan for (plan,) in rows if plan is not None}
@@ -376,7 +383,10 @@ class Follower:
         )  # fmt: skip
 
     def check(self) -> Checked:
-        """Compare every version of the MV with both oracles; raises `Inexact`."""
+        """Check every version of the MV with the definition and with RisingWave's algorithm.
+
+        Raise `Inexact` if a version has wrong rows.
+        """
         columns = self.project.lake.columns(self.table)
         if columns != self.written.columns:
             raise Inexact(f"{self.name} has columns {columns}, its query {self.written.columns}")
@@ -395,9 +405,10 @@ class Follower:
         return checked
 
     def _check_all_columns(self, wide: Query, progress: Sequence[ProgressVersion]) -> None:
-        """Check all columns of the rows up to the second position.
+        """Check all columns of the rows whose new column is filled.
 
-        The check begins with the first state that has a second position.
+        These are the rows up to the second position of the state. The check begins with the first
+        state that has a second position.
         """
         begun = [n for n, p in enumerate(progress) if p.progress.filled and not p.progress.dirty]
         if not begun:
@@ -408,13 +419,12 @@ class Follower:
         check_every_version(definition, versions, states, definition.covered)
 
     def _check_against_risingwave(self, progress: Sequence[ProgressVersion]) -> None:
-        """Check that RisingWave's form of every barrier gives the rows of the definition.
+        """Check that RisingWave's algorithm (risingwave.py) gives the same rows for every barrier.
 
-        `check_every_version` has shown that the MV equals the definition at each commit. RisingWave
-        reads the range of a barrier at the previous version. The first barrier has no previous
-        version; its range is read one version earlier, so that this barrier also has changes to
-        mark. RisingWave has no re-anchor and no rescale. After one, its form continues with the
-        rows of the definition.
+        RisingWave reads the range of a barrier at the upstream version of the previous barrier. The
+        first barrier has no previous barrier, so its range is read at the version before its own
+        version. RisingWave has no re-anchor and no rescale. After a re-anchor or a rescale, the
+        algorithm continues with the rows of the definition.
         """
         form = RisingWave(self.query, self.upstream.schema.key_of, self.upstream.hash_of)
         for old, new in itertools.pairwise(progress):
@@ -451,7 +461,7 @@ class Follower:
         }
 
     def check_complete(self) -> None:
-        """Raise unless every vnode has finished and the MV is Q of the current upstream."""
+        """Raise unless the backfill has finished and the MV is Q of the current upstream."""
         state = self.progress()
         if not state.finished:
             raise Inexact(f"{self.name} has not finished at epoch {state.epoch}")
@@ -466,13 +476,16 @@ class Follower:
 
 
 def _is_descending(committed: Mapping[str, Any]) -> bool:
-    """True if the backfill is descending, according to the committed plan."""
+    """Return true if the committed plan has a descending backfill order."""
     (order,) = {column.get("order", "ascending") for column in committed["key"]}
     return bool(order == "descending")
 
 
 def _filled_of(committed: Mapping[str, Any], dirty: bool) -> Position | None:
-    """Return the second position in a committed plan, if the key consists of whole numbers."""
+    """Return the second position: the position up to which a new column is filled.
+
+    Return None if no column is being filled. The key must consist of whole numbers.
+    """
     fills = [column["name"] for column in committed.get("fills", [])]
     if not fills or (committed.get("last_fill") and not dirty):
         return None
@@ -488,7 +501,10 @@ def row(schema: Schema, *values: Any) -> Row:
 
 
 def _from_adoption(versions: Sequence[MvVersion], created: ProgressVersion) -> list[MvVersion]:
-    """Return the MV's versions since its state was created, and the version at that moment."""
+    """Return the MV's versions from the adoption of its table on.
+
+    The first of these versions is the current version of the table at that moment.
+    """
     later = [version for version in versions if version.at > created.at]
     [found] = [version for version in versions if version.at <= created.at][-1:]
     return [replace(found, at=created.at), *later]

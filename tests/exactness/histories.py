@@ -1,7 +1,7 @@
-"""Random histories: commits of an upstream, and runs of its models with faults between them.
+"""Draws random histories: commits on an upstream, dbt runs of its models, and faults.
 
-A history is plain data. A step has a kind and a size. The step's own seed chooses the rows. So
-hypothesis can leave out steps, and the other steps keep their meaning.
+A history is plain data, which play.py executes. Each step has its own random seed. So hypothesis
+can remove a step without changing the other steps.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ LAYOUTS = ("plain", "partitioned", "clustered")
 
 @dataclass(frozen=True)
 class Model:
-    """A model of the history. Each run chooses its rate limit and some other options.
+    """The options of a model that are the same in all runs of the history.
 
-    In some runs the config has the opposite order. An order only has an effect in a run that builds
+    Some runs configure the opposite `backfill_order`. This only has an effect in a run that builds
     the MV.
     """
 
@@ -52,7 +52,7 @@ class Commit:
 class Run:
     """One `dbt run`.
 
-    A fault occurs at statement number `fault_at`, if the run sends that many statements.
+    The fault occurs at statement number `fault_at`. A run with fewer statements has no fault.
     """
 
     limits: tuple[int | None, ...]
@@ -66,7 +66,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Stalled:
-    """An earlier run's statement on the MV or its state is executed once more."""
+    """Executes a statement of an earlier run once more."""
 
     seed: int
 
@@ -76,7 +76,7 @@ Step = Commit | Run | Stalled
 
 @dataclass(frozen=True)
 class History:
-    """The whole history; `column_order` are the positions of the key's columns in the table."""
+    """A whole history. `column_order` is the order of the key columns in the table."""
 
     key: tuple[str, ...]
     column_order: tuple[int, ...]
@@ -89,7 +89,7 @@ class History:
 
 
 def vnodes_of(run: Run, number: int, vnode_count: int) -> list[int] | None:
-    """Return the vnodes whose ranges model `number` may read in this run; None for all."""
+    """Return the `backfill_vnodes` of model number `number` in this run; None for all vnodes."""
     if run.vnodes_seed is None:
         return None
     rng = random.Random(run.vnodes_seed + number)
@@ -122,7 +122,7 @@ def _runs(draw: st.DrawFn, models: int, faulty: bool) -> Run:
 
 @st.composite
 def histories(draw: st.DrawFn, faulty: bool = True, runs: int = 4) -> History:
-    """Histories of up to `runs` runs, with commits before the first run and between runs."""
+    """Draw a history of at most `runs` runs, with commits before the runs and between them."""
     key = tuple(draw(st.lists(st.sampled_from(list(KEY_TYPES)), min_size=1, max_size=3)))
     modes = draw(st.lists(st.sampled_from(MODES), min_size=1, max_size=2, unique=True))
     models = tuple(

@@ -1,7 +1,7 @@
-"""Reads Iceberg tables at any of their snapshots.
+"""Reads any snapshot of an Iceberg table.
 
-Spark reads the rows. The history is read directly from the metadata files if the table's name leads
-to them, else by Spark.
+Spark reads the rows. The list of snapshots is read from the table's metadata files, or by Spark if
+these files are not found.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from support.formats import metadata_of
 
 @dataclass
 class VersionedIceberg(VersionedTable):
-    """Versions are numbered from 1.
+    """An Iceberg table. Its versions are numbered from 1.
 
-    A snapshot gets the next number when it becomes the current snapshot. So a rollback makes a
-    version too. Version 0 cannot be read. A version keeps its number when snapshots expire.
+    A snapshot gets the next number when it becomes the current snapshot. So a rollback also adds a
+    version. Version 0 is the empty table without a snapshot, and Spark cannot read it. A version
+    keeps its number when snapshots expire.
     """
 
     _snapshots: list[int] = field(default_factory=list)
     _numbers: dict[tuple[int, int], int] = field(default_factory=dict)
     _created: float | None = None
-    """The time at which the table was created; None until it is needed."""
+    """The time at which the table was created; None until `commit_times` is called."""
 
     def commit_times(self) -> dict[int, float]:
         if self._created is None:
@@ -58,7 +59,10 @@ class VersionedIceberg(VersionedTable):
         return f"{self.table} version as of {self._snapshots[version - 1]}"
 
     def _history(self) -> list[tuple[int, int]]:
-        """Return the times and ids of the snapshots that became current; number the new ones."""
+        """Number the new snapshots.
+
+        Return the time and the id of each snapshot that became current.
+        """
         metadata = metadata_of(self.project.lake.directory, self.table)
         if metadata is not None:
             log = metadata.get("snapshot-log", [])
@@ -75,7 +79,7 @@ class VersionedIceberg(VersionedTable):
         return entries
 
     def _first_metadata(self) -> int:
-        """Return the time of the first known metadata file, in milliseconds."""
+        """Return the time of the oldest known metadata file, in milliseconds."""
         metadata = metadata_of(self.project.lake.directory, self.table)
         if metadata is not None:
             first = [

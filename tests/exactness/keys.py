@@ -1,4 +1,4 @@
-"""The key types that a backfill allows: values that are hard to order, to hash and to write."""
+"""Test values for each type that a key may have. Many values are hard to sort or to hash."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class KeyType:
-    """A Spark type with its values for tests: first the odd values, then plain ones."""
+    """A Spark type and its test values: first unusual values, then plain values."""
 
     sql: str
     values: tuple[Any, ...]
@@ -18,7 +18,7 @@ class KeyType:
 
 @dataclass(frozen=True)
 class Written:
-    """A value without an equivalent in Python, as the SQL expression that makes it."""
+    """The SQL expression of a value that Python cannot represent."""
 
     sql: str
 

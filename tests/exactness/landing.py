@@ -1,7 +1,8 @@
-"""A change table like that of `land_changes`, which the tests write from their own slot.
+"""Writes the change table of a PostgreSQL table, as the operation `land_changes` does.
 
-It needs no dbt, so it can run beside a dbt run in the same process. Barriers must be exact with any
-such change table. Other tests check `land_changes` itself.
+The changes come from the tests' own replication slot. This module does not use dbt, so it can write
+the change table while a dbt run is executed in the same process. Other tests check `land_changes`
+itself.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ EVERY_SECONDS = 0.5
 
 @dataclass
 class Landing:
-    """Lands the changes of one PostgreSQL table that the truth knows.
+    """Writes the changes of one PostgreSQL table to a change table.
 
     :param sql: executes a statement in Spark
-    :param table: the change table, in SQL; the first landing creates it
+    :param table: the name of the change table in SQL; the first call of `land` creates the table
     """
 
     sql: Callable[[str], Any]
@@ -48,12 +49,12 @@ class Landing:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     own_columns: ClassVar[Mapping[str, str]] = COLUMNS
-    """The further columns of the change table, beside the upstream's columns, with their types."""
+    """The columns that the change table has in addition to the upstream's columns."""
     options: ClassVar[Mapping[str, Any]] = {}
     """The options of `change_feed` that describe the change table."""
 
     def land(self) -> None:
-        """Land the new changes and a watermark in one commit."""
+        """Append the new changes and a watermark to the change table, in one commit."""
         with self._lock:
             until = self.truth.read()
             if not self.landed:
@@ -70,7 +71,7 @@ class Landing:
 
     @contextmanager
     def all_the_while(self) -> Iterator[None]:
-        """Land repeatedly in a separate thread until the block ends."""
+        """Call `land` repeatedly in a separate thread until the block ends."""
         done = threading.Event()
         failed: list[BaseException] = []
 
@@ -119,7 +120,7 @@ class Landing:
         return event
 
     def _select(self, rows: Sequence[Mapping[str, Any]]) -> str:
-        """Return a SELECT of the rows from one literal.
+        """Return a SELECT that reads the rows from one JSON literal.
 
         Spark needs a minute for a `values` clause with some thousand rows.
         """
@@ -129,7 +130,10 @@ class Landing:
 
 
 class DeclaredLanding(Landing):
-    """Lands the same events in a change table whose columns the user has declared."""
+    """Writes the same events to a change table whose columns have other names.
+
+    The model declares these names in the option `change_feed`.
+    """
 
     own_columns: ClassVar[Mapping[str, str]] = {
         "verb": "string",
@@ -149,6 +153,7 @@ class DeclaredLanding(Landing):
         verbs = {"i": "INSERT", "u": "UPDATE", "d": "GONE"}
         verbs |= {"t": "TRUNCATE", "g": "GAP", "w": "WATERMARK"}
         own = {"verb": verbs[event[OP]], "ended": event[LSN]}
-        # A tool may write an id with or without its epoch, here with it. A truncate has no id.
+        # A user's tool may write a transaction id with or without its epoch. This table contains
+        # ids with an epoch. A TRUNCATE has no id in this table.
         xid = event[XID] + (5 << 32) if XID in event and event[OP] != "t" else None
         return {**event, **own, "step": event.get(SEQ), "transaction": xid}

@@ -1,10 +1,10 @@
-"""Runs models over a table of a live PostgreSQL, to which applications write continuously.
+"""Runs models on a table of a live PostgreSQL server, while clients write to the table.
 
 scene = LiveScene(project, database, orders(3000), "orders")
 scene.write(backfill_rate_limit=500)
 with scene.writers():
-    scene.barrier()          # a dbt run; changes are landed while it waits for them
-scene.check()                # every version of the MV equals the truth at its position
+    scene.barrier()          # a dbt run, during which the changes are landed
+scene.check()                # every MV version must equal the query on the table at its position
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WAIT = "wait for the feed"
 
 @dataclass
 class LiveTable(Upstream):
-    """A PostgreSQL table. Its versions are positions of the WAL; every position is a version."""
+    """A PostgreSQL table. Every position of the WAL is a version of the table."""
 
     truth: Truth = field(kw_only=True)
     catalog: str = field(kw_only=True)
@@ -53,14 +53,16 @@ class LiveTable(Upstream):
 
     @property
     def rows(self) -> Rows:
-        """Return the current rows."""
         return self.truth.at(self.name, self.truth.read())
 
     def rows_at(self, version: int) -> Rows:
         return self.truth.at(self.name, version)
 
     def version_before(self, version: int) -> int:
-        """Return the position before the last transaction that this version has."""
+        """Return the position of the last but one transaction that ends at or before `version`.
+
+        Return 0 if there is no such transaction.
+        """
         positions = [t.position for t in self.truth.transactions(self.name)]
         earlier = [position for position in positions if position <= version]
         return earlier[-2] if len(earlier) > 1 else 0
@@ -73,7 +75,7 @@ class LiveTable(Upstream):
 
 
 class _Positions(VersionedTable):
-    """Only returns the number of a version. The rows come from the truth."""
+    """Only implements `number_of`, because `LiveTable` gets all rows from `Truth`."""
 
     def number_of(self, recorded: str) -> int:
         return int(recorded)
@@ -90,7 +92,7 @@ class _Positions(VersionedTable):
 
 @dataclass
 class LiveScene:
-    """A PostgreSQL table with its writers, its slot and its change table, and an MV on it."""
+    """A PostgreSQL table, its change table, and an MV that reads the PostgreSQL table."""
 
     project: Project
     database: Database
@@ -99,13 +101,13 @@ class LiveScene:
     rows: int = 2000
     seed: str = "live"
     by_hand: bool = True
-    """Whether the tests land the changes (see `landing.py`), and not `land_changes`."""
+    """Whether landing.py writes the change table. Otherwise `land_changes` writes it."""
     landing_by_hand: Callable[..., Landing] = Landing
     catalog: str = CATALOG
-    """The Spark catalog. Each database, and each of its users, needs a separate one."""
+    """The Spark catalog. Every database user of every database needs a separate catalog."""
     user: str = USER
     password: str = ""
-    """The password that Spark sends. The server accepts any password."""
+    """The password that Spark sends. The PostgreSQL server accepts any password."""
     vnode_count: int = 4
     mv: Follower = field(init=False)
 
@@ -157,11 +159,11 @@ class LiveScene:
 
     @property
     def changes(self) -> str:
-        """Return the name of the change table and of the slot."""
+        """Return the name of the change table, which is also the name of the replication slot."""
         return f"{self.name}_changes"
 
     def write(self, **config: Any) -> None:
-        """Write the model; `config` overrides its default options."""
+        """Write the model's file; `config` overrides the default options."""
         self.mv.write(**{"change_feed": self.feed(), **config})
 
     def feed(self, wait_seconds: int = 0) -> dict[str, Any]:
@@ -186,7 +188,7 @@ class LiveScene:
 
     @property
     def landing(self) -> tuple[str, ...]:
-        """Return the arguments of dbt that land the changes of the slot."""
+        """Return the arguments of the dbt command that executes `land_changes` for the MV."""
         arguments = yaml.safe_dump({"model": self.mv.name}, default_flow_style=True).strip()
         return ("run-operation", "land_changes", "--args", arguments)
 
@@ -197,10 +199,10 @@ class LiveScene:
             self.project.dbt(*self.landing)
 
     def wrong_events(self) -> list[Any]:
-        """Return the first differences between the events of the change table and those of the
-        truth.
+        """Return the first differences between the change table and the expected events.
 
-        Both lists are compared in order, from the change table's first transaction on.
+        The expected events come from the tests' own replication slot. Only events after the first
+        position of the change table are compared, in order.
         """
         self.upstream.truth.read()
         table, key = self.project.table(self.changes), ", ".join(self.upstream.schema.key)
@@ -216,15 +218,15 @@ class LiveScene:
         return [pair for pair in zip_longest(events, wanted) if pair[0] != pair[1]][:3]
 
     def barrier(self, *arguments: str) -> RunResult:
-        """Run one barrier to its end.
+        """Run the model until one barrier is committed.
 
-        A barrier needs the changes that its rows may already contain. These changes are landed
-        while the run waits for them. If the run gives up waiting, they are landed afterwards, and a
-        second run continues.
+        A barrier waits until the change table has all changes that the staged rows may contain. In
+        most cases, these changes are landed while the run waits for them. In the other cases the
+        run stops waiting. Then the changes are landed, and a second run completes the barrier.
         """
         if self.rng.random() < 0.3:
             result = self.run(*arguments)
-            # The second run gets no arguments: `--full-refresh` would start a second time.
+            # The second run must not have `--full-refresh`, which would begin another full refresh.
             if arguments and "WAITS" not in result.message(self.mv.name):
                 return result
             self.land()
@@ -243,7 +245,10 @@ class LiveScene:
         return self.project.dbt("run", "--select", self.mv.name, *arguments)
 
     def catch_up(self) -> None:
-        """Land all changes and run until the MV shows them. Call this after the last write."""
+        """Land all changes and run the model until the MV contains them.
+
+        No client may write to the PostgreSQL table any more.
+        """
         for _ in range(3):
             self.land()
             self.run()
@@ -252,7 +257,7 @@ class LiveScene:
         return self.mv.check()
 
     def end(self) -> None:
-        """Drop both slots, because they keep WAL."""
+        """Drop both replication slots. Otherwise PostgreSQL would keep all WAL for these slots."""
         self.upstream.truth.end()
         self.database.sql(
             "select pg_drop_replication_slot(slot_name) from pg_replication_slots"

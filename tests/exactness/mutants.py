@@ -1,4 +1,4 @@
-"""Copies of the package with changed macros, in which the tests must find an error."""
+"""Copies the package and changes its macros. The tests must find an error in such a copy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Replacement = tuple[str, str, str]
 
 
 def mutated(directory: Path, replacements: Sequence[Replacement]) -> Path:
-    """Write the package with these replacements into a directory of dbt packages."""
+    """Copy the package into `directory` and apply the replacements to its macros."""
     package = directory / "dbt_backfill"
     shutil.copytree(REPOSITORY / "macros", package / "macros")
     shutil.copy(REPOSITORY / "dbt_project.yml", package)

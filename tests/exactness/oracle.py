@@ -1,19 +1,23 @@
-"""The rows that the MV must hold, computed only from the definition.
+"""Computes the rows that the MV must have, only from the definition.
 
     MV = Q(upstream @ S where pk <= current_pos), per vnode, for one upstream version S
 
-(pk >= current_pos if the backfill is descending)
+If the backfill is descending, the condition is pk >= current_pos. Q is the model's query. The rows
+of an upstream version S and positions P are called the prefix (S, P).
 
-This holds at every version of the MV. Let k be the committed epoch, P_k its positions and S_k its
-upstream version. Then the MV goes through the prefixes (S_k, P_k), (S_k+1, P_k), (S_k+1, P_k+1), in
-this order. When epoch k+1 is committed, the MV is at the last prefix. Nothing here knows how a
-barrier is executed: rows are Python dicts, Q is a Python function, and positions are read from the
-progress table.
+The definition holds at every version of the MV. Let k be the committed epoch, P_k its positions and
+S_k its upstream version. Then the MV moves through three prefixes in this order:
 
-In a sweep the definition holds for the rows up to the positions. Above them the MV has rows of an
-older version. While columns are being filled, the definition holds for the previous columns in all
-rows, and for all columns in the rows up to the second position. For all columns the fill is checked
-like a sweep, see `Progress.of_all_columns`.
+    (S_k, P_k), (S_k+1, P_k), (S_k+1, P_k+1)
+
+When epoch k+1 is committed, the MV is at the last prefix. This module does not know how a barrier
+is executed: rows are Python dicts, Q is a Python function, and positions are read from the progress
+table.
+
+In a sweep the definition holds for the rows up to the positions. Above the positions the MV has
+rows of an older version. While a new column is being filled, the definition holds for the previous
+columns in all rows, and for all columns in the rows up to the second position. The check of all
+columns treats the fill like a sweep, see `Progress.of_all_columns`.
 """
 
 from __future__ import annotations
@@ -33,7 +37,10 @@ MvRows = Counter[MvRow]
 
 @dataclass(frozen=True)
 class Change:
-    """A change of one row of the upstream. The old or the new row is None if it does not exist."""
+    """A change of one row of the upstream.
+
+    `old` is None if the row is inserted, and `new` is None if it is deleted.
+    """
 
     old: Row | None
     new: Row | None
@@ -44,15 +51,16 @@ class Inexact(AssertionError):
 
 
 def comparable(key: Key) -> Key:
-    """Return the key in a form that Python orders as Spark does: strings by their UTF-8 bytes."""
+    """Return the key in a form that Python sorts like Spark, which sorts strings by UTF-8 bytes."""
     return tuple(part.encode() if isinstance(part, str) else part for part in key)
 
 
 @dataclass(frozen=True)
 class Position:
-    """How far one vnode has been scanned: up to and including `pk`, or to the end.
+    """The position of a vnode: the backfill has read all keys up to and including `pk`.
 
-    In a descending backfill it has been scanned from the last key down to and including `pk`.
+    If `finished` is true, the backfill has read all keys of the vnode. A descending backfill has
+    read the keys from the last key down to and including `pk`.
     """
 
     pk: Key | None = None
@@ -65,12 +73,12 @@ class Position:
         return self.pk is not None and self._is_in_order(key, self.pk)
 
     def _is_in_order(self, key: Key, other: Key) -> bool:
-        """True if `key` is not scanned later than `other`."""
+        """Return true if the backfill reads `key` before `other`, or if both are equal."""
         first, second = (other, key) if self.descending else (key, other)
         return comparable(first) <= comparable(second)
 
     def is_behind(self, other: Position) -> bool:
-        """True if `other` is further in the scan, or equal."""
+        """Return true if the backfill reaches `self` before `other`, or if both are equal."""
         if other.finished or self == other:
             return True
         if self.finished or other.pk is None:
@@ -100,16 +108,18 @@ class Progress:
     swept_anew: bool = False
     """Whether the last committed barrier has begun a sweep."""
     swapped: bool = False
-    """Whether the last barrier has replaced the MV by a next generation, whose counts begin at
-    zero."""
+    """Whether the last barrier has replaced the MV by a next generation.
+
+    The row counts of a next generation begin at zero.
+    """
     rescaled: bool = False
     """Whether the last barrier has changed the number of vnodes."""
     filled: Position | None = None
-    """The second position; None if no columns are being filled."""
+    """The second position: new columns are filled up to it. None if no column is being filled."""
 
     @property
     def of_all_columns(self) -> Progress:
-        """Return the state by which all columns, also the new ones, are checked."""
+        """Return the state for a check of all columns: a sweep up to the second position."""
         if self.filled is None:
             return self
         return replace(self, positions=dict.fromkeys(self.positions, self.filled), sweeping=True)
@@ -125,7 +135,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class ProgressVersion:
-    """A version of the progress table. The times `at` use the same clock as the MV's versions."""
+    """A version of the progress table. `at` uses the same clock as `MvVersion.at`."""
 
     at: Any
     progress: Progress
@@ -142,7 +152,10 @@ class MvVersion:
 
 @dataclass(frozen=True)
 class Query:
-    """Q as SQL and as a Python function, which returns None for a row that the filter drops."""
+    """The query Q as SQL and as a Python function.
+
+    The function returns None for a row that the filter drops.
+    """
 
     sql: str
     columns: tuple[str, ...]
@@ -151,14 +164,14 @@ class Query:
 
 
 class Prefixes(Protocol):
-    """The rows that the MV must hold for an upstream version and positions."""
+    """Returns the rows that the MV must have for an upstream version and positions."""
 
     def prefix(self, version: int | None, positions: Positions) -> MvRows: ...
 
 
 @dataclass(frozen=True)
 class Definition:
-    """`Q(upstream @ S where pk <= current_pos)`, per vnode."""
+    """Computes `Q(upstream @ S where pk <= current_pos)` for each vnode, in Python."""
 
     query: Query
     upstream: Callable[[int], Rows]
@@ -178,7 +191,7 @@ class Definition:
         )
 
     def covered(self, rows: MvRows, positions: Positions) -> MvRows:
-        """Return the rows of an MV up to these positions."""
+        """Return the rows of an MV that the backfill has read at these positions."""
         places = [self.query.columns.index(name) for name in self.query.key_columns]
         keys = {row: tuple(row[place] for place in places) for row in rows}
         return Counter(
@@ -190,7 +203,7 @@ class Definition:
         )
 
     def scanned(self, version: int, before: Positions, after: Positions) -> Counter[int]:
-        """Count per vnode the upstream rows that a range from `before` to `after` reads."""
+        """Count, for each vnode, the upstream rows that a range from `before` to `after` reads."""
         vnodes = ((key, self.vnode_of(key, before)) for key in self.upstream(version))
         return Counter(
             vnode
@@ -201,7 +214,10 @@ class Definition:
 
 @dataclass(frozen=True)
 class Checked:
-    """The counts of what a check has read. A test can assert that they are not zero."""
+    """The numbers of MV versions and barriers that a check has read.
+
+    A test can assert that they are not zero.
+    """
 
     mv_versions: int
     barriers: int
@@ -223,12 +239,12 @@ def check_every_version(
     progress: Sequence[ProgressVersion],
     covered: Covered = lambda rows, _: rows,
 ) -> Checked:
-    """Raises `Inexact` unless every version of the MV is an allowed prefix, in order, on time.
+    """Raise `Inexact` unless every version of the MV is an allowed prefix, in the right order.
 
-    `progress` holds the committed states in order. The first one is the state with which the MV was
-    created. Between two commits of the progress table the MV moves forward through the three
-    prefixes of the barrier that the second commit ends. At this commit the MV is at the last
-    prefix. A dirty state promises nothing until the next barrier is committed.
+    `progress` contains the committed states in order. The MV was created with the first state.
+    Between two commits of the progress table, the MV moves through the three prefixes that the
+    module's docstring describes. At the second commit the MV is at the last prefix. The MV's
+    versions directly before and after the commit of a dirty state are not checked.
 
     :param covered: returns the rows of an MV up to positions; needed if there may be sweeps
     """
@@ -245,13 +261,13 @@ def check_every_version(
 
 @dataclass(frozen=True)
 class Stage:
-    """A prefix through which a barrier moves the MV."""
+    """A prefix (upstream version and positions) through which a barrier moves the MV."""
 
     name: str
     version: int | None
     positions: Positions
     is_swept: bool
-    """Whether the MV may have other rows above the positions."""
+    """Whether the MV may have rows of another version above the positions, because of a sweep."""
 
 
 def _check_one_epoch(
@@ -309,12 +325,12 @@ def _check_one_epoch(
 
 
 def check_progress(definition: Definition, progress: Sequence[Progress]) -> None:
-    """Raises `Inexact` unless epochs, positions and counts move as the definition says.
+    """Raise `Inexact` unless epochs, positions and counts change as the definition says.
 
     Epochs are consecutive and never restart. A barrier does one of three things:
 
-    * It resets the state: every vnode is NotStarted. Only a sweep then has an upstream version.
-    * It rescales.
+    * It resets the state: no vnode has a position. Only a sweep then has an upstream version.
+    * It rescales: it changes the number of vnodes.
     * It moves no position and no upstream version back, and counts exactly the upstream rows of the
       range that it has read.
     """
@@ -350,10 +366,11 @@ def check_progress(definition: Definition, progress: Sequence[Progress]) -> None
 
 
 def _check_rescaled(old: Progress, new: Progress, where: str) -> None:
-    """Check the state after a rescale, which reads no rows.
+    """Check the state after a rescale. A rescale reads no rows.
 
-    A key has the same position as before, or the lowest position of the vnodes that were joined. If
-    the joined vnodes had the same position, the number of rows that count as read stays the same.
+    A new vnode has the lowest position of the previous vnodes whose keys it contains. If these
+    vnodes had the same position, the sum of their row counts stays the same. Otherwise the sum may
+    decrease.
     """
     if new.version != old.version:
         raise Inexact(f"a rescale read version {new.version} {where}")
@@ -375,7 +392,7 @@ def _check_rescaled(old: Progress, new: Progress, where: str) -> None:
 
 
 def rows_by_key(rows: Iterable[Row], key: Sequence[str]) -> dict[Key, Row]:
-    """Return a dict of the rows by their keys. A duplicate key is an error of the test itself."""
+    """Return a dict of the rows by key. Raise `ValueError` if a key appears twice."""
     found: dict[Key, Row] = {}
     for row in rows:
         at = tuple(row[name] for name in key)

@@ -1,4 +1,4 @@
-"""A wide list of types for columns outside the key, with values that are easily garbled."""
+"""Test values for columns outside the key. A wrong cast would change many of these values."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ PAYLOAD_TYPES: dict[str, KeyType] = {
 
 TIMESTAMPS = _written(
     "timestamp",
-    # Moments at which a zone below moves its clocks forward or back, or leaves out a day.
+    # Several times are close to a clock change or a skipped day in a time zone of ZONES.
     "timestamp'2024-03-10 06:59:59.999999Z'",
     "timestamp'2024-03-10 07:30:00Z'",
     "timestamp'2024-11-03 05:30:00Z'",
@@ -109,6 +109,6 @@ TIMESTAMPS = _written(
     "timestamp'0001-01-03 00:00:00Z'",
     "timestamp'9999-12-30 00:00:00Z'",
 )
-"""The timestamps with which the queries in `zoned.py` compute."""
+"""The values of the column `ts`, which the queries of zoned.py use in their expressions."""
 
 ZONES = ("America/New_York", "Pacific/Apia", "Asia/Kolkata", "UTC")

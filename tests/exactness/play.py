@@ -1,4 +1,4 @@
-"""Plays a history on the lake: commits and `dbt run`s, then all checks."""
+"""Executes a random history with real commits and dbt runs, then checks every MV version."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from support.project import Crash, Proceed, Project, RunFailed
 from support.scripts import dying_after, is_script, writes_of
 
 BOUNDS_TOLERANCE = 1.25
-"""Bounds are found for several ranges at once; rows that are inserted later add to a range."""
+"""A range may read more rows than the rate limit. This factor is the most that is allowed.
+
+The bounds of several ranges are found at the same time. Rows that are inserted later add to a
+range.
+"""
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class Played:
 
 @dataclass(frozen=True)
 class Ran:
-    """The begin and the end of a run, and the upstream's newest version at that time."""
+    """The start and the end of a run, and the upstream's newest version at the start."""
 
     step: Run
     began: float
@@ -55,7 +59,7 @@ class Ran:
 
 @dataclass
 class Fault:
-    """Fails once, at statement number `at`; records every statement that writes."""
+    """Injects one fault at statement number `at` of a run. Records all statements that write."""
 
     project: Project
     kind: str | None
@@ -80,7 +84,7 @@ class Fault:
             proceed()
 
     def _die_inside(self, sql: str) -> None:
-        """End a script after its first statement that writes, if it has one."""
+        """Execute a script up to its first statement that writes, then let the run die."""
         script = dying_after(sql, 1)
         if script is None:
             return
@@ -95,7 +99,7 @@ class Fault:
 
 @dataclass
 class Player:
-    """One history in a project of its own."""
+    """Executes one history in its own dbt project."""
 
     project: Project
     history: History
@@ -169,9 +173,9 @@ class Player:
             self._execute_stalled(random.Random(step.seed).choice(self.written))
 
     def _execute_stalled(self, statement: str) -> None:
-        """Execute a statement once more. It may fail, because its fence may refuse it.
+        """Execute a statement of an earlier run once more. Its fence may refuse it with an error.
 
-        The checks show if it did any harm.
+        The later checks find a wrong MV if the statement did any harm.
         """
         self.stalled += 1
         self.may_adopt = True
@@ -258,7 +262,7 @@ class Player:
         model: Model,
         number: int,
     ) -> None:
-        """Check a barrier that the run has planned against the run's configuration."""
+        """Check that a barrier follows the configuration of the run that planned this barrier."""
         where = f"{follower.name}, epoch {new.epoch}"
         if new.version is None:
             return

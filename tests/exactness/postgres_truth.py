@@ -1,13 +1,14 @@
-"""The rows of a live PostgreSQL table at any position of the WAL, read from the tests' own slot.
+"""Computes the rows of a PostgreSQL table at any position of the WAL.
 
 truth = Truth.begin(dsn, "truth")             # before the table is created
 ...                                           # any client writes
 truth.read()                                  # read all commits until now
 truth.at("orders", position)                  # the rows after all commits up to this position
 
-This module uses neither the slot nor the plugin nor the change table that the tests check. It reads
-its own slot with `pgoutput`, the format of logical replication. PostgreSQL's manual describes the
-messages under "Logical Replication Message Formats". The rows are dicts in memory.
+The tests compare MVs with these rows. So this module uses neither the slot nor the plugin nor the
+change table of the package. It has its own replication slot with the plugin `pgoutput`.
+PostgreSQL's manual describes the messages of `pgoutput` under "Logical Replication Message
+Formats".
 
 A position is the end of a commit's WAL record, as a whole number: `pg_lsn - '0/0'`.
 """
@@ -37,17 +38,20 @@ OF_TYPE: Mapping[int, Callable[[str], Any]] = {
     1114: datetime.fromisoformat,
     1700: Decimal,
 }
-"""Functions that convert a text to a Python value, by the oid of the type.
+"""For each oid of a PostgreSQL type: a function that converts text to a Python value.
 
 Values of other types stay text.
 """
 
 UNCHANGED = object()
-"""Represents a value that an update did not change. The value is stored outside its row."""
+"""Represents a value that PostgreSQL does not send, because an UPDATE did not change it.
+
+PostgreSQL stores such a large value outside its row (TOAST).
+"""
 
 
 class Tangled(AssertionError):
-    """The log contradicts itself or is incomplete, so the truth is wrong."""
+    """The messages of the slot are incomplete or contradict each other."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ class Relation:
 
 @dataclass(frozen=True)
 class Event:
-    """A change of a row in the log. The old key or the new row is None if it does not exist."""
+    """A change of one row. `old` is None if the row is inserted, `new` is None if it is deleted."""
 
     old: Key | None
     new: Row | None
@@ -76,12 +80,12 @@ class Transaction:
     position: int
     xid: int
     events: tuple[Event | None, ...]
-    """None is a TRUNCATE."""
+    """None represents a TRUNCATE."""
 
 
 @dataclass
 class _Table:
-    """One table. `rows` and `changes` are its state after the first `done` transactions."""
+    """The transactions of one table. `rows` and `changes` result from the first `done` of them."""
 
     relation: Relation
     transactions: list[Transaction] = field(default_factory=list)
@@ -91,7 +95,7 @@ class _Table:
     kept: dict[int, Rows] = field(default_factory=dict)
 
     def go_to(self, position: int) -> bool:
-        """Apply all commits up to a position; False if later commits are already applied."""
+        """Apply all commits up to a position. Return False if later commits are already applied."""
         if self.done and self.transactions[self.done - 1].position > position:
             return False
         for transaction in self.transactions[self.done :]:
@@ -104,12 +108,18 @@ class _Table:
 
 @dataclass
 class Truth:
-    """All tables of a database, by name. Keys are the columns of their replica identities."""
+    """Knows the rows of all tables of a database, at every position of the WAL.
+
+    A table's key is its replica identity, unless `keys` names other columns.
+    """
 
     dsn: str
     slot: str
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The key columns of tables whose replica identity is not their key, for example FULL."""
+    """The key columns of each table whose replica identity is not its key.
+
+    An example is a table with REPLICA IDENTITY FULL.
+    """
     read_to: int = 0
     """All commits that end at or before this position are known."""
     _tables: dict[str, _Table] = field(default_factory=dict)
@@ -119,7 +129,7 @@ class Truth:
 
     @classmethod
     def begin(cls, dsn: str, slot: str = "truth") -> Truth:
-        """Record all commits from now on. Tables that already exist must be empty."""
+        """Create the slot, which records all commits from now on. Existing tables must be empty."""
         with psycopg.connect(dsn, autocommit=True) as connection:
             if not connection.execute(
                 "select 1 from pg_publication where pubname = %s", (PUBLICATION,)
@@ -129,22 +139,24 @@ class Truth:
         return cls(dsn, slot)
 
     def end(self) -> None:
-        """Drop the slot; PostgreSQL would keep all WAL for it."""
+        """Drop the replication slot. Otherwise PostgreSQL would keep all WAL for this slot."""
         with psycopg.connect(self.dsn, autocommit=True) as connection:
             connection.execute("select pg_drop_replication_slot(%s)", (self.slot,))
 
     def read(self) -> int:
         """Read all commits until now; return the position up to which all commits are known."""
         with psycopg.connect(self.dsn, autocommit=True) as connection:
-            # At the border of a page of the WAL, the insert position is behind the page's header,
-            # and the flushed WAL does not reach it until a further record is written. The message
-            # is such a record. Its commit must not wait for a standby, unlike a writer's commit.
+            # At the border of a page of the WAL, the insert position is after the page's header.
+            # The flushed WAL reaches this position only when a further record is written, so write
+            # a message. The message's commit must not wait for a standby, but commits of the tests'
+            # writers may wait.
             connection.execute("set synchronous_commit = local")
             connection.execute(
                 "select pg_logical_emit_message(true, 'truth', '') "
                 "where pg_current_wal_insert_lsn() > pg_current_wal_flush_lsn()"
             )
-            # Read this position before the slot: the slot sends every commit that is flushed now.
+            # Read this position before the slot. Then the slot sends every commit up to this
+            # position.
             until = _one(connection, "select (pg_current_wal_flush_lsn() - '0/0')::bigint")
             messages = connection.execute(
                 "select data from pg_logical_slot_get_binary_changes("
@@ -171,7 +183,7 @@ class Truth:
         return self.read_to
 
     def insert_position(self) -> int:
-        """Return the position of the next record; all earlier commits end before that position."""
+        """Return the position of the next WAL record. All earlier commits end at or before it."""
         with psycopg.connect(self.dsn, autocommit=True) as connection:
             return _one(connection, "select (pg_current_wal_insert_lsn() - '0/0')::bigint")
 
@@ -191,7 +203,7 @@ class Truth:
         return known.kept[position]
 
     def changes(self, table: str, since: int, until: int) -> list[Change]:
-        """Return the changes of rows in (since, until], in order."""
+        """Return the row changes after `since`, up to and including `until`, in order."""
         self._know(until)
         if (known := self._tables.get(table)) is None:
             return []
@@ -209,7 +221,7 @@ class Truth:
 
     def _know(self, position: int) -> None:
         if position > self.read_to and position > self.read():
-            # The slot sends a record only after it is flushed.
+            # The slot does not send a record before PostgreSQL has flushed it.
             raise Tangled(f"{position} is beyond the last known position {self.read_to}")
 
     def _keep(self, position: int, xid: int, events: Mapping[str, list[Event | None]]) -> None:
@@ -266,7 +278,7 @@ def apply(
 
 
 def _completed(new: Row, old: Row | None) -> Row:
-    """Return the row with its unchanged values, which the log does not repeat."""
+    """Return the new row. Values that PostgreSQL did not send are copied from the old row."""
     if UNCHANGED not in new.values():
         return new
     assert old is not None
@@ -274,14 +286,14 @@ def _completed(new: Row, old: Row | None) -> Row:
 
 
 class Message:
-    """One message of pgoutput, which is read from its beginning."""
+    """Reads the fields of one pgoutput message, one after the other."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
 
     def number(self, format: str) -> int:
-        """Return the next number: B, H, I, or Q for one, two, four or eight bytes."""
+        """Return the next number. `format` is B, H, I or Q for one, two, four or eight bytes."""
         (value,) = struct.unpack_from(f">{format}", self._data, self._at)
         self._at += struct.calcsize(f">{format}")
         return int(value)
@@ -309,15 +321,15 @@ class Message:
 
     def relation(self) -> tuple[int, Relation]:
         oid = self.number("I")
-        self.text()  # its schema
+        self.text()  # the schema of the table
         name = self.text()
-        self.number("B")  # its replica identity
+        self.number("B")  # the replica identity of the table
         columns, types, key = [], [], []
         for _ in range(self.number("H")):
             is_key = self.number("B")
             columns.append(self.text())
             types.append(self.number("I"))
-            self.number("I")  # its length and the like
+            self.number("I")  # its type modifier
             if is_key:
                 key.append(columns[-1])
         return oid, Relation(name, tuple(columns), tuple(types), tuple(key))

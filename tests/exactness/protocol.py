@@ -1,18 +1,20 @@
-"""The barrier protocol as a program: the statements of a run, and their effects on the tables.
+"""The barrier protocol as a Python model: the statements of a run, and their effects on the tables.
 
-This file alone decides what a run sends and what each statement does. So random interleavings of
-several runs can be played with this model alone (`test_protocol.py`), or with the model and real
-runs side by side (`test_interleavings.py`). See docs/barrier.md.
+`test_protocol.py` plays random interleavings of several runs with this model alone.
+`test_interleavings.py` plays them with the model and with real runs side by side. See
+docs/barrier.md.
 
-All state is one table, and each of its transitions is one statement with a guard on its own rows:
+The whole state is one table. Each transition of the state is one statement with a condition on the
+rows of this table:
 
     plan      where epoch = k and plan_id is null
     abandon   where epoch = k and plan_id = p and plan_kind <> 'abandon'
     commit    where epoch = k and plan_id = p and plan_kind = kind
 
-A statement on the MV has three moments: its base (the version of the MV that it commits against),
-its fence (the state that it sees), and its commit. The commit fails if a commit since the base has
-touched a key that the statement reads. A script has a moment for each of its statements.
+A statement on the MV has three moments. First its base is fixed: the version of the MV against
+which the statement commits. Then its fence reads the state. Then it commits. The commit fails if
+another commit since the base has touched a key that the statement reads. A script has a moment for
+each of its statements.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ Rows = Mapping[int, Any]
 NOT_STARTED, FINISHED = -math.inf, math.inf
 """The two positions that are not keys."""
 REPLACING = ("reset", "swap")
-"""The kinds after which the MV is a new table."""
+"""The kinds of barriers that replace the MV by a new table."""
 
 PROTECTIONS = (
     "a plan that stands is not replaced",
@@ -58,15 +60,15 @@ PROTECTIONS = (
 
 
 class Stopped(Exception):
-    """A statement finds that another run has continued; its own run ends."""
+    """Ends a run, because one of its statements finds that another run has continued."""
 
 
 class Conflict(Stopped):
-    """A commit since the base has touched a key that the statement reads."""
+    """A commit since the base of a statement has touched a key that this statement reads."""
 
 
 class Stuck(Exception):
-    """A run refuses the MV, and every later run will refuse it."""
+    """Ends a run that refuses the MV. Every later run will refuse the MV too."""
 
 
 @dataclass(frozen=True)
@@ -80,17 +82,23 @@ class Plan:
     low: float = NOT_STARTED
     high: float = NOT_STARTED
     touched: tuple[float, ...] | None = None
-    """A re-anchor reads only these ranges again: their ends. Given-up plans could write to them."""
+    """The ends of the ranges that a re-anchor reads again. Abandoned plans could write to them.
+
+    None if a re-anchor compares the whole MV.
+    """
     at_once: bool = False
     wide: bool = False
     """Whether the plan's query returns the new column."""
     fill_low: float | None = None
     fill_high: float | None = None
-    """The second position before and after the barrier; None if no columns are being filled."""
-    generation: bool = False
-    """Whether the plan replaces the MV by a next generation, which holds this version.
+    """The second position before and after the barrier. None if no column is being filled.
 
-    `kind` does not show this after the plan was given up.
+    The new column is filled up to the second position.
+    """
+    generation: bool = False
+    """Whether the plan replaces the MV by a next generation with the upstream's `version`.
+
+    The kind of an abandoned plan is "abandon", so `kind` does not show this any more.
     """
 
     @property
@@ -103,7 +111,10 @@ class Plan:
 
 @dataclass(frozen=True)
 class GivenUp:
-    """The plans given up since the last executed barrier, and the version of that barrier."""
+    """The plans that were abandoned since the last executed barrier.
+
+    `since` is the upstream version of that barrier.
+    """
 
     since: int | None
     plans: tuple[Plan, ...]
@@ -111,7 +122,10 @@ class GivenUp:
 
 @dataclass(frozen=True)
 class State:
-    """The progress table; `last` is the plan that was committed as this epoch."""
+    """The content of the progress table.
+
+    `last` is the plan that the commit of this epoch executed.
+    """
 
     epoch: int
     last: Plan
@@ -127,17 +141,20 @@ class State:
     wide: bool = False
     """Whether the committed query returns the new column."""
     filled: float = FINISHED
-    """The second position: up to it the new column is right. FINISHED if no column is filled."""
+    """The second position: the new column is filled up to this key.
+
+    FINISHED if no column is being filled.
+    """
     plan: Plan | None = None
 
     def stands(self, plan: Plan) -> bool:
-        """Return true if this is the plan of the next epoch, even if the plan was given up."""
+        """Return true if `plan` is the stored plan of the next epoch, even if it was abandoned."""
         return self.epoch == plan.epoch - 1 and self.plan is not None and self.plan.id == plan.id
 
 
 @dataclass(frozen=True)
 class Log:
-    """What a run has read about the upstream: its newest version, and the start of the feed.
+    """The upstream's newest version and the start of its feed, as a run has read them.
 
     The feed has all changes after the version `feed_from`.
     """
@@ -148,22 +165,22 @@ class Log:
 
 @dataclass(frozen=True)
 class Wide:
-    """A row of an MV that has the new column: the row of the old query, and the new value."""
+    """A row with the new column: the row of the old query, and the value of the new column."""
 
     row: Any
     new: Any = None
 
 
 def narrow(row: Any) -> Any:
-    """Return the old columns of a row."""
+    """Return a row without the new column."""
     return row.row if isinstance(row, Wide) else row
 
 
 @dataclass
 class Mv:
-    """The rows of the MV, and the keys that each version has touched.
+    """The rows of the MV, and for each commit the keys that it has touched.
 
-    None instead of keys: this version conflicts with every merge that began before it.
+    A commit with None instead of keys conflicts with every MERGE that began before the commit.
     """
 
     wide: bool = False
@@ -171,9 +188,9 @@ class Mv:
     rows: Counter[tuple[int, Any]] = field(default_factory=Counter)
     commits: list[frozenset[int] | None] = field(default_factory=list)
     root: int = 0
-    """The version that reset the MV."""
+    """The version of the MV after its last replacement."""
     root_plan: int = 0
-    """The id of the plan that reset the MV."""
+    """The id of the plan of this replacement."""
 
     @property
     def snapshot(self) -> int:
@@ -212,28 +229,31 @@ class Mv:
 
 
 Moments = Generator[None, None, Any]
-"""A statement during its execution. It pauses between its moments, and returns its result."""
+"""The execution of a statement. The generator pauses between moments and returns the result."""
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement, named by its comment in SQL. Each execution is a new generator."""
+    """A statement of a run. `step` is the comment in its SQL.
+
+    Each call of `execute` returns a new generator.
+    """
 
     step: str
     execute: Callable[[], Moments]
     plan: Plan | None = None
-    """The plan of a fenced statement."""
+    """The plan that the statement's fence checks. None if the statement has no fence."""
 
 
 @dataclass
 class World:
-    """The content of the tables, and the protocol without the protections in `without`."""
+    """The content of all tables, and the protocol without the protections in `without`."""
 
     file_format: str
     upstream: list[Rows]
-    """The rows of each version."""
+    """The rows of each upstream version."""
     show: Callable[[Any], Any] = lambda row: row
-    """The query: None for a row that it drops."""
+    """The query as a function of a row. It returns None for a row that the filter drops."""
     without: frozenset[str] = frozenset()
     draw_range: Callable[[Plan], tuple[float, bool]] = lambda plan: (FINISHED, False)
     """Returns the end of a new range, and whether one MERGE writes changes and range."""
@@ -242,7 +262,7 @@ class World:
     emptied: bool = False
     """Whether a late reset has emptied an Iceberg MV and no later reset was committed."""
     executed: dict[int, tuple[int, str]] = field(default_factory=dict)
-    """The id and the kind of the plan that each epoch was committed with."""
+    """For each committed epoch: the id and the kind of its plan."""
     wrong: str | None = None
 
     def __post_init__(self) -> None:
@@ -265,10 +285,10 @@ class World:
 
     @property
     def is_exact(self) -> bool:
-        """True if the MV is a prefix that the committed state and its plan allow."""
+        """Return true if the MV has rows that the committed state and the stored plan allow."""
         state, plan = self.state, self.state.plan
         if state.dirty or self.emptied or (plan and plan.kind in ("reset", "abandon")):
-            return True  # the next commit promises these rows again
+            return True  # any rows are allowed until the next commit
         allowed = [(state.version, state.position)]
         if plan is not None and plan.kind == "swap":
             if self.mv.rows == self.complete(plan):
@@ -281,7 +301,10 @@ class World:
         return any(self._is_prefix(version, at, filled) for version, at in allowed)
 
     def _is_prefix(self, version: int | None, position: float, filled: float) -> bool:
-        """Return true if the old columns equal this prefix and the new one is right to `filled`."""
+        """Return true if the MV's old columns equal this prefix.
+
+        The new column must be right up to the key `filled`.
+        """
         shown = self.shown(position)
         old = Counter[tuple[int, Any]]()
         for (key, row), count in shown.items():
@@ -299,7 +322,7 @@ class World:
         )
 
     def shown(self, position: float) -> Counter[tuple[int, Any]]:
-        """Return the rows that the MV promises at this position.
+        """Return the rows of the MV that must be right.
 
         In a sweep these are only the rows up to the position.
         """
@@ -308,9 +331,10 @@ class World:
         return Counter({row: n for row, n in self.mv.rows.items() if row[0] <= position})
 
     def changed_keys(self, since: int, to: int) -> set[int]:
-        """Return the keys that the feed lists.
+        """Return the keys that the feed lists between two upstream versions.
 
-        Row lineage compares two snapshots. Other feeds list the changes of every version.
+        Iceberg's row lineage compares two snapshots, so it does not list a row that was inserted
+        and deleted between the two. Other feeds list the changes of every version.
         """
         if self.is_iceberg:
             versions = [self.upstream[since], self.upstream[to]]
@@ -333,17 +357,20 @@ class World:
 
 
 Flow = Generator[Statement, Any, Any]
-"""The statements of an invocation. The generator receives each result, or the exception."""
+"""The statements of a dbt command.
+
+The generator yields each statement and receives the statement's result or exception.
+"""
 
 
 class Run:
-    """A dbt invocation. It waits before its `next` statement or inside it, or it has ended."""
+    """A dbt command. It waits before or inside its `next` statement, or it has ended."""
 
     def __init__(self, flow: Flow) -> None:
         self.refused: str | None = None
         self.next: Statement | None = None
         self.executing: Moments | None = None
-        """The next statement, once it was sent."""
+        """The execution of the next statement. None before the statement is sent."""
         self._flow = flow
         self._go_on(partial(next, self._flow))
 
@@ -352,7 +379,7 @@ class Run:
         return self.next is None
 
     def advance(self) -> None:
-        """Execute one moment."""
+        """Execute one moment of the next statement."""
         assert self.next is not None
         if self.executing is None:
             self.executing = self.next.execute()
@@ -364,7 +391,7 @@ class Run:
             self._go_on(partial(self._flow.throw, stopped))
 
     def send(self) -> None:
-        """Execute all remaining moments of the statement."""
+        """Execute all remaining moments of the next statement."""
         statement = self.next
         while self.next is statement and statement is not None:
             self.advance()
@@ -392,8 +419,8 @@ def dbt_run(
 
     :param sweeps: the model has `on_gap: sweep`
     :param wide: the model's query returns the new column
-    :param beside: a full refresh finds a next generation that is complete at the newest version;
-        that one was filled by the same protocol, with a table and a state of its own
+    :param beside: a full refresh finds a next generation that is complete at the newest version.
+        The same protocol has filled this next generation, with a separate table and state
     """
     return _Flow(world, sweeps, wide, beside).run(full_refresh, barriers)
 
@@ -406,25 +433,26 @@ def abandon_plan(world: World) -> Flow:
 def rescale_backfill(world: World, low: float) -> Flow:
     """Return the statements of the operation `rescale_backfill`.
 
-    :param low: the lowest position of the joined vnodes, if it is below the model's position
+    :param low: the lowest position of the joined vnodes, if it is below the position of the state
 
-    The model has one position. So either all vnodes go back to the lowest position, or none does.
+    The state in this file has one position for all vnodes. So either all vnodes go back to the
+    lowest position, or no vnode does.
     """
     return _Flow(world).rescale_by_hand(low)
 
 
 @dataclass
 class _Flow:
-    """The statements of a run, as in core/barrier/run.sql."""
+    """Yields the statements of a run, in the same order as core/barrier/run.sql."""
 
     world: World
     sweeps: bool = False
     wide: bool = False
     beside: bool = False
     guarded: bool = False
-    """Whether the plan may be given up if one of its statements fails."""
+    """Whether the run may abandon the plan if a statement of the plan fails."""
     left_at: int = 0
-    """The snapshot of an Iceberg MV after this run has replaced it."""
+    """The snapshot of an Iceberg MV after this run has replaced the MV."""
 
     def run(self, full_refresh: bool, barriers: int) -> Flow:
         snapshot = (yield self._describe()) if self.world.is_iceberg else None
@@ -482,13 +510,13 @@ class _Flow:
         return Statement("read the log of the upstream", execute)
 
     def _find_replacement(self, state: State, snapshot: int) -> Flow:
-        """True if the MV was reset since the snapshot of the last barrier."""
+        """Return true if the MV was reset after the snapshot of the last barrier."""
         plan = state.plan
         if snapshot == state.snapshot or (plan and plan.kind in (*REPLACING, "abandon")):
             return False
         heals = self.world.has("an MV that was begun anew is reset, whatever it holds")
         if heals and self.world.mv.root > state.snapshot:
-            return True  # the MV carries the id of the reset, which the run observes
+            return True  # the run reads a property of the MV with the id of the reset
 
         def execute() -> Moments:
             return self.world.mv.root > state.snapshot, not self.world.mv.rows
@@ -518,7 +546,10 @@ class _Flow:
         return (yield from self._abandon(plan))
 
     def _check_model(self, state: State, plan: Plan) -> None:
-        """A plan of the old query is executed before the column is added."""
+        """Refuse a plan with another query, unless this run only adds the new column.
+
+        A run that adds the new column first executes the stored plan of the old query.
+        """
         appends = self.wide and not state.wide and plan.kind != "reset"
         if plan.kind not in ("abandon", "swap") and plan.wide != self.wide and not appends:
             raise Stopped
@@ -555,7 +586,7 @@ class _Flow:
             at, fills = state.position, state.filled != FINISHED
             plan = Plan(next(self.world.ids), state.epoch + 1, "rescale", state.version, at, at)
             plan = replace(plan, wide=state.wide)
-            if fills:  # all vnodes have the same position then
+            if fills:  # during a fill all vnodes have the same position
                 plan = replace(plan, fill_low=state.filled, fill_high=state.filled)
             else:
                 plan = replace(plan, high=min(low, at))
@@ -573,7 +604,7 @@ class _Flow:
             swap = replace(plan, kind="swap", version=log.newest, high=FINISHED, generation=True)
             return swap if self.beside else plan
         if state.wide and not self.wide:
-            raise Stopped  # the query has changed
+            raise Stopped  # the query no longer returns the new column
         started = state.position != NOT_STARTED
         gap = state.dirty or (state.version is not None and state.version < log.feed_from)
         filled = state.filled if state.wide == self.wide else NOT_STARTED
@@ -605,9 +636,9 @@ class _Flow:
         return plan
 
     def _plan(self, plan: Plan) -> Statement:
-        """Return the script that stores the plan.
+        """Return the script that stores `plan` if no plan is stored.
 
-        It returns the current plan, and true if that is `plan`.
+        The result of the script is the stored plan, and true if this is `plan`.
         """
 
         def execute() -> Moments:
@@ -648,7 +679,7 @@ class _Flow:
         elif plan.kind == "abandon":
             yield from self._stop_what_is_on_its_way(plan)
         elif plan.kind == "sweep":
-            pass  # its ranges follow
+            pass  # later barriers merge the ranges of the sweep
         elif plan.kind == "rescale":
             removes = self.world.has("a rescale removes what is read again")
             if plan.high < plan.low and not state.sweeping and removes:
@@ -661,9 +692,10 @@ class _Flow:
             yield from self._run_merges(state, log, plan, staged)
 
     def _run_replacement(self, step: str, plan: Plan) -> Flow:
-        """Replace the MV, on Iceberg until the last replacement is that of the plan.
+        """Replace the MV. On Iceberg, repeat this until the MV has the id of the plan.
 
-        On Iceberg a late statement may replace the MV at any moment before the commit.
+        On Iceberg a late statement of another run may replace the MV at any moment before the
+        commit.
         """
         for _ in range(3):
             yield Statement(step, lambda: self._replace(plan), plan)
@@ -684,8 +716,9 @@ class _Flow:
     def _add_column(self, plan: Plan) -> Flow:
         """Add the new column if the MV lacks it.
 
-        The fence and the statement are one moment here. A reset to the old query between them would
-        leave a column that the next MERGE refuses.
+        Here the fence and the ALTER statement are one moment, but with real tables they are two. A
+        reset to the old query between the two moments would leave a column that the next MERGE
+        refuses.
         """
         needed = plan.kind == "fill" or self.world.has("columns are added by whatever ends a fill")
 
@@ -702,9 +735,10 @@ class _Flow:
             yield Statement("alter the columns in the barrier", execute, plan)
 
     def _stop_what_is_on_its_way(self, plan: Plan) -> Flow:
-        """Make earlier statements conflict, by a change of the table's metadata.
+        """Make all statements that began earlier fail with a conflict.
 
-        On Iceberg, write one row again without a change, if the MV has a row.
+        The real statement changes the metadata of the MV. On Iceberg it writes one row again
+        without a change, if the MV has a row.
         """
 
         def execute() -> Moments:
@@ -744,13 +778,13 @@ class _Flow:
             yield self._merge("remove what was given up in the barrier", plan, {}, whole=True)
 
     def _as_shown(self, plan: Plan, rows: Rows) -> Rows:
-        """Return the rows that the plan's query returns, if the old query returns `rows`."""
+        """Add the new column to the rows of the old query, if the plan's query returns it."""
         if not plan.wide:
             return rows
         return {key: None if row is None else Wide(row, row) for key, row in rows.items()}
 
     def _changes(self, state: State, log: Log, plan: Plan, shown: Rows) -> dict[int, Any]:
-        """Return the staged changes by key. None: the query no longer returns this key."""
+        """Return the new row of each changed key. None if the query no longer returns the key."""
         assert state.version is not None and plan.version is not None
         keys = self.world.changed_keys(state.version, plan.version)
         if self.world.is_iceberg and not self._may_delete(state.version, plan.version, log):
@@ -758,10 +792,10 @@ class _Flow:
         return {key: shown.get(key) for key in keys if key <= state.position}
 
     def _may_delete(self, since: int, to: int, log: Log) -> bool:
-        """True if a snapshot between the two may delete rows.
+        """Return true if a snapshot between the two versions may delete rows.
 
-        The run's log knows the operations of the snapshots that it contains. A later snapshot may
-        always delete.
+        The run has read the operations of the snapshots in its log. A snapshot that is not in this
+        log may always delete rows.
         """
         if to > log.newest:
             return self.world.has("snapshots that the log does not know may delete")
@@ -778,9 +812,8 @@ class _Flow:
     ) -> Statement:
         """Return a MERGE of `source`.
 
-        :param whole: also delete the MV's rows that are not in `source`, within what the plan may
-            write: the ranges that were given up or are read again, the whole MV in a re-anchor,
-            or the range of a sweep
+        :param whole: also delete the MV's rows that are not in `source`, if the plan may write
+            their keys (see `Everything`)
         """
 
         def execute() -> Moments:
@@ -848,9 +881,9 @@ class _Flow:
                 raise Conflict
 
     def _give_up(self, state: State, plan: Plan, stopped: Stopped) -> Flow:
-        """Give up the plan after an error, if it may be given up; else raise the error.
+        """Abandon the plan after an error if this is allowed. Otherwise raise the error.
 
-        A conflict is raised too, except on Iceberg, where it looks like any other error.
+        A conflict is always raised, except on Iceberg, where a conflict looks like any other error.
         """
         if not self.guarded or (isinstance(stopped, Conflict) and not self.world.is_iceberg):
             raise stopped
@@ -902,9 +935,9 @@ class _Flow:
 
 @dataclass(frozen=True)
 class Everything:
-    """The keys that a statement reads if it also deletes rows that are not in its source.
+    """All keys that a plan may write.
 
-    These are all keys that its plan may touch.
+    A statement that also deletes rows outside its source reads all these keys.
     """
 
     plan: Plan | None = None
@@ -926,7 +959,7 @@ def _nothing() -> Moments:
 
 
 def _has_changes(world: World, state: State, plan: Plan) -> bool:
-    """True if the MV has rows of the backfill and the plan moves to another version."""
+    """Return true if the MV has rows and the plan moves to another upstream version."""
     if (plan.kind not in ("advance", "fill") and plan.touched is None) or state.version is None:
         return False
     last = "changes follow the last executed barrier"
@@ -935,16 +968,19 @@ def _has_changes(world: World, state: State, plan: Plan) -> bool:
 
 
 def _feed_start(state: State) -> int | None:
-    """Return the version of the last barrier that was executed."""
+    """Return the upstream version of the last executed barrier.
+
+    The feed is read from this version on.
+    """
     if state.dirty:
         return state.given_up.since if state.given_up is not None else None
     return state.version
 
 
 def _find_touched(state: State, log: Log) -> tuple[float, ...] | None:
-    """Return the ends of the ranges above the position to which given-up plans could write.
+    """Return the ends of the ranges above the position to which abandoned plans could write.
 
-    None if they are not known.
+    Return None if these ranges are not known.
     """
     given_up = state.given_up
     if not state.dirty or given_up is None or given_up.since is None:
@@ -952,7 +988,7 @@ def _find_touched(state: State, log: Log) -> tuple[float, ...] | None:
     if given_up.since != state.version or given_up.since < log.feed_from:
         return None
     if any(plan.high < plan.low for plan in given_up.plans):
-        return None  # its positions differ
+        return None  # an abandoned rescale, whose vnodes had different positions
     if state.sweeping:
         return ()
     ends = [high for plan in given_up.plans for high in plan.touched or ()]
@@ -961,7 +997,7 @@ def _find_touched(state: State, log: Log) -> tuple[float, ...] | None:
 
 
 def _committed(world: World, state: State, plan: Plan) -> State:
-    """Return the state after the commit of a plan; `state` is the state in which it was planned."""
+    """Return the state after the commit of a plan. The plan was made in the state `state`."""
     new = State(plan.epoch, plan, wide=plan.wide)
     if plan.kind not in REPLACING and plan.fill_low is not None and plan.fill_high is not None:
         fills_on = plan.kind == "rescale" or (plan.kind == "fill" and plan.fill_high < plan.high)

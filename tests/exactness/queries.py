@@ -1,4 +1,7 @@
-"""Queries of models. Each one is given as SQL and as a Python function with the same result."""
+"""The queries of the tests' models.
+
+Each query is SQL and a Python function with the same result.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,12 @@ from exactness.oracle import MvRow, Query, Row
 from exactness.upstream import Schema
 
 MORE = "more"
-"""The column that `with_more` adds."""
 
 LESS = "less"
-"""The column that `with_less` adds to the SQL of a query. `with_more` does not have it."""
+"""The column that `with_less` adds to the SQL of a query, but `with_more` does not."""
 
 UPSTREAM = "__upstream__"
-"""This text represents the model's upstream in `Query.sql`."""
+"""A placeholder for the model's upstream in `Query.sql`."""
 
 
 def everything(schema: Schema) -> Query:
@@ -29,7 +31,8 @@ def everything(schema: Schema) -> Query:
 def positive(schema: Schema) -> Query:
     """Return a query with an expression, a renamed key and a filter.
 
-    The filter drops nulls; updates change its column.
+    The filter drops rows whose amount is NULL. Updates change the amount, so rows enter and leave
+    the MV.
     """
     keys = tuple(f"{name}_of_row" for name in schema.key)
     renamed = ", ".join(f"{old} as {new}" for old, new in zip(schema.key, keys, strict=True))
@@ -48,9 +51,9 @@ def positive(schema: Schema) -> Query:
 
 
 def unhidden(schema: Schema) -> Query:
-    """Return a query with the key columns in reverse order, under names that sort differently.
+    """Return a query whose key columns have new names and the reverse order.
 
-    Its filter keeps nulls.
+    The names sort differently from the upstream's names. The filter keeps rows whose label is NULL.
     """
     keys = {name: f"{chr(ord('z') - number)}_key" for number, name in enumerate(schema.key)}
     turned = tuple(reversed(schema.key))
@@ -72,9 +75,9 @@ def unhidden(schema: Schema) -> Query:
 
 
 def with_more(query: Query) -> Query:
-    """Return `positive` with a further column.
+    """Return the query `positive` with a new column.
 
-    It is not the last column of the SELECT list, but it becomes the last column of the MV.
+    The new column is not the last column of the SELECT list, but the last column of the MV.
     """
     doubled = "amount * 2 as doubled,"
     assert doubled in query.sql
@@ -92,7 +95,7 @@ def with_more(query: Query) -> Query:
 
 
 def with_less(sql: str) -> str:
-    """Return the SQL of `positive` with a column that `with_more` drops."""
+    """Return the SQL of the query `positive` with a column that `with_more` does not return."""
     doubled = "amount * 2 as doubled,"
     assert doubled in sql
     return sql.replace(doubled, f"{doubled} amount - 1 as {LESS},")

@@ -1,7 +1,8 @@
-"""The definition, which Spark computes from the versions of the upstream, for any type and query.
+"""Computes the rows of the definition with Spark, for any type and any query.
 
-Rows are compared as JSON text. So 0.0 differs from -0.0, and null from a struct of nulls, although
-`=` finds them equal. NaN, maps and variants are equal to themselves, which `=` cannot show.
+Rows are compared as JSON text. JSON distinguishes 0.0 from -0.0, which are equal for Spark, and
+NULL from a struct of NULLs. Unlike `=`, the comparison of JSON also works for NULL, maps and
+variants.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _Prefix = tuple[int, frozenset[tuple[int, Position]]]
 
 @dataclass
 class Recomputed:
-    """`Q(upstream @ S where pk <= current_pos)`, per vnode; see `Prefixes`."""
+    """Computes `Q(upstream @ S where pk <= current_pos)` for each vnode, with Spark."""
 
     follower: Follower
     _known: dict[_Prefix, MvRows] = field(default_factory=dict)
@@ -45,7 +46,10 @@ class Recomputed:
         return self._known[_prefix(version, positions)]
 
     def learn(self, wanted: Iterable[tuple[int | None, Positions]]) -> None:
-        """Compute all these prefixes in one statement, which is faster than one for each prefix."""
+        """Compute all these prefixes in one statement.
+
+        One statement for each prefix would be slower.
+        """
         missing = {
             _prefix(version, positions): self._select(version, positions)
             for version, positions in wanted
@@ -64,7 +68,7 @@ class Recomputed:
         self._known |= dict(zip(missing, found.values(), strict=True))
 
     def _select(self, version: int, positions: Positions) -> str | None:
-        """Return the query of a prefix; None if its version cannot be read and so has no rows."""
+        """Return the SELECT of a prefix, or None if the version cannot be read and has no rows."""
         reading = self.follower.upstream.stored.reading(version)
         if reading is None:
             return None
@@ -99,7 +103,7 @@ def _prefix(version: int, positions: Positions) -> _Prefix:
 
 
 def _values(schema: Schema, positions: Positions) -> str:
-    """Return the positions that cover any key, one row each."""
+    """Return a SELECT with one row for each vnode that has a position or has finished."""
     types = [schema.columns[name] for name in schema.key]
     lines = []
     for vnode, position in positions.items():

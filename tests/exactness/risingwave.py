@@ -1,14 +1,15 @@
-"""RisingWave's own form of a backfill barrier, as a second oracle.
+"""RisingWave's algorithm of a backfill barrier, which computes the expected rows in a second way.
 
-RisingWave reads a range of the snapshot at the *previous* version and emits it as inserts. Then it
-forwards the changes of the barrier, marked with the *new* positions (`mark_chunk_ref_by_vnode`).
-A vnode that is Completed shows every change, NotStarted shows none, and InProgress shows the
-changes with pk <= current_pos. If only one half of an update is shown, it becomes a plain delete or
-insert (`normalize_unmatched_updates`).
+RisingWave reads a range of the upstream at the *previous* version and emits its rows as inserts.
+Then it forwards the changes of the barrier if the *new* positions allow it
+(`mark_chunk_ref_by_vnode`). A Completed vnode forwards every change, a NotStarted vnode
+forwards no change, and an InProgress vnode forwards the changes with pk <= current_pos. If only one
+half of an update is forwarded, the update becomes a delete or an insert
+(`normalize_unmatched_updates`).
 
-At every barrier the result is the same MV as that of the definition. But it is computed in another
-way, from change events with old and new rows. So this oracle also finds errors that a comparison of
-sets cannot find: a change that is shown twice, or a delete of a row that was never shown.
+After every barrier the MV has the same rows as in the definition. But RisingWave computes them from
+change events with old and new rows. So this algorithm also finds errors that a comparison of rows
+cannot find: a change that is applied twice, or a delete of a row that the MV does not have.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ KeyOf = Callable[[Row], Key]
 def chunk_of(changes: Iterable[Change], key_of: KeyOf) -> list[Event]:
     """Return the events of one commit, in an order in which they can be applied one by one.
 
-    If an UPDATE swaps keys, a row gets a key that the same commit frees. Such an update is a delete
-    and an insert, and all deletes come first. Any other update is a pair of `U-` and `U+`, even if
-    it changes the key.
+    An UPDATE that swaps keys gives a row a key that the same commit frees. Such an update is a
+    delete and an insert, and all deletes come first. Any other update is a pair of `U-` and `U+`,
+    even if it changes the key.
     """
     changes = list(changes)
     freed = {key_of(c.old) for c in changes if c.old is not None}
@@ -72,7 +73,7 @@ def chunk_of(changes: Iterable[Change], key_of: KeyOf) -> list[Event]:
 def mark_chunk_ref_by_vnode(
     chunk: Chunk, positions: Positions, hash_of: Callable[[Key], int], key_of: KeyOf
 ) -> list[bool]:
-    """For each event of the chunk: True if it is shown downstream."""
+    """Return, for each event of the chunk, true if the event is forwarded to the MV."""
     visible = []
     for _, row in chunk:
         key = key_of(row)
@@ -87,7 +88,7 @@ def mark_chunk_ref_by_vnode(
 
 
 def normalize_unmatched_updates(chunk: Chunk, visible: Sequence[bool]) -> list[Event]:
-    """Return the shown events; an update with one hidden half becomes a plain delete or insert."""
+    """Return the visible events. An update with one hidden half becomes a delete or an insert."""
     shown: list[Event] = []
     number = 0
     while number < len(chunk):
@@ -121,7 +122,7 @@ class RisingWave:
     def barrier(
         self, snapshot: Rows, chunks: Sequence[Chunk], old: Positions, new: Positions
     ) -> MvRows:
-        """Read the range between the positions from `snapshot`, then apply the later changes."""
+        """Insert the rows of `snapshot` between the positions, then apply the changes."""
         scanned = [
             (Op.INSERT, row)
             for key, row in snapshot.items()

@@ -1,14 +1,14 @@
-"""Runs of one model whose statements a test sends one by one.
+"""Lets a test send the statements of a dbt run one by one.
 
 with stepping():
     stalled = Runner(project, mv)
     stalled.go_to(Statement("merge the range of the barrier"))
     project.run()                    # another run, from its beginning to its end
-    result = stalled.finish()        # the first run wakes up
+    result = stalled.finish()        # the first run continues
 
 Each `Runner` is a real dbt run in its own thread. Only one runner moves at a time, so no result
-depends on timing. All runs of a process share dbt's global variables. They are saved and replaced
-whenever another run moves.
+depends on timing. dbt has global variables, which all runs of a process would share. So these
+variables are saved and replaced whenever another run moves.
 """
 
 from __future__ import annotations
@@ -51,7 +51,10 @@ class NeverSent(AssertionError):
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement of the package: its comment, and its number among those with this comment."""
+    """A statement of the package, identified by its comment.
+
+    `occurrence` numbers the statements of a run that have the same comment, from 1.
+    """
 
     step: str
     occurrence: int = 1
@@ -61,7 +64,10 @@ class Statement:
 
 
 Action = Callable[[Project, str, Proceed], None]
-"""Decides how a statement is executed; called with its text and a function that executes it."""
+"""Executes a statement, with or without a fault.
+
+The arguments are the project, the SQL text, and a function that executes the statement.
+"""
 
 
 def once(project: Project, sql: str, proceed: Proceed) -> None:
@@ -75,16 +81,15 @@ def twice(project: Project, sql: str, proceed: Proceed) -> None:
 
 
 def at_once(project: Project, sql: str, proceed: Proceed) -> None:
-    """Send two copies at the same time.
+    """Send a statement twice at the same time. Then send the statement once more.
 
-    Then send a third copy, like a client that received no answer.
-
-    A fenced statement waits in its fence, so that the two copies overlap.
+    The fence of the first two copies waits, so that these copies overlap. The last copy acts like a
+    client that received no answer.
     """
     paused = re.sub(r"\bthen true\b", PAUSE, sql)
     with ThreadPoolExecutor(2) as pool:
         for sent in [pool.submit(project.sql, paused) for _ in range(2)]:
-            sent.exception()  # one of them fails if the two conflict
+            sent.exception()  # one copy fails if both copies conflict
     proceed()
 
 
@@ -93,13 +98,13 @@ def die_before(project: Project, sql: str, proceed: Proceed) -> None:
 
 
 def die_after(project: Project, sql: str, proceed: Proceed) -> None:
-    """Execute the statement, but let the client receive no answer."""
+    """Execute the statement, then let the run die before it receives the answer."""
     proceed()
     raise Crash("died after a statement")
 
 
 def die_inside(written: int) -> Action:
-    """Let a script end after this number of statements that write."""
+    """Return an action that ends a script after this number of statements that write."""
 
     def act(project: Project, sql: str, proceed: Proceed) -> None:
         script = dying_after(sql, written)
@@ -117,7 +122,10 @@ def writing_statements(sql: str) -> int:
 
 
 def steps_of(mv: str, upstream: str) -> Callable[[str], str | None]:
-    """Return a function: it returns the step of this MV's statement, without names and numbers."""
+    """Return a function that finds the step in a statement's comment, without names and numbers.
+
+    The function returns None for a statement that does not belong to this MV.
+    """
     comment = re.compile(rf"/\* \S*\b{mv}\S*: (.*?) \*/")
 
     def step_of(sql: str) -> str | None:
@@ -132,15 +140,18 @@ def steps_of(mv: str, upstream: str) -> Callable[[str], str | None]:
 
 
 class Runner:
-    """A dbt run that waits before its next statement of the package, or has ended.
+    """A dbt run that stops before each statement of the package.
 
-    `arguments` are added to `dbt run`, or are those of a run-operation.
+    `arguments` are added to `dbt run`. If they contain `run-operation`, they are the whole command.
     """
 
     def __init__(self, project: Project, mv: str, upstream: str, *arguments: str) -> None:
         self.project = project
         self.sent: list[tuple[Statement, str]] = []
-        """The statements that the run has sent, and the one that it will send next."""
+        """The statements that the run has sent.
+
+        Until the run ends, the last entry is not sent yet.
+        """
         self.result: RunResult | None = None
         self._failure: BaseException | None = None
         self._step_of = steps_of(mv, upstream)
@@ -171,7 +182,10 @@ class Runner:
         return self.result is not None or self._failure is not None
 
     def advance(self, action: Action = once) -> None:
-        """Send the next statement by `action`; the run then stops before the following one."""
+        """Execute the next statement with `action`.
+
+        The run then stops before the following statement.
+        """
         assert not self.ended, "the run has ended"
         self._action = action
         self._move()
@@ -244,7 +258,7 @@ _stepping: list[list[Runner]] = []
 
 @contextlib.contextmanager
 def stepping() -> Iterator[None]:
-    """Let `Runner`s run inside the block; at its end every unfinished runner dies."""
+    """Allow `Runner` objects inside the block. At its end every unfinished run dies."""
     _stepping.append([])
     try:
         with intercepted(_intercept):

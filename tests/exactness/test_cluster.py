@@ -1,8 +1,8 @@
-"""A backfill on a Spark cluster whose machines die.
+"""A backfill on a Spark cluster stays exact if workers of the cluster die.
 
-A master and two workers of one core each run beside the driver, which is this process or a Thrift
-server. In one test a worker dies with its executor while a statement of a barrier is executed. In
-the other test all workers die before a MERGE, when the staged rows exist only in their memory.
+The cluster has a master and two workers with one core each. The driver is this process or a Thrift
+server. In one test a worker dies while a statement of a barrier is executed. In the other test all
+workers die before a statement, and the rows that were staged in their memory are lost.
 
 Only `make test-cluster` runs these tests.
 """
@@ -38,7 +38,7 @@ ROWS = 600
 RANGE = 100
 PLAN, MERGE, COMMIT = "plan the barrier", "merge the changes and the range", "commit the barrier"
 MOMENTS = ((PLAN, 0.3), (MERGE, 0.1), (MERGE, 1.0), (COMMIT, 0.3))
-"""A statement, and the seconds after its start at which a worker dies."""
+"""A statement, and the seconds between its start and the death of a worker."""
 
 
 @pytest.fixture(scope="session")
@@ -51,10 +51,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def lake(
     request: pytest.FixtureRequest, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Lake]:
-    """Yield a lake that uses the cluster.
-
-    In the lake of the other tests the driver does all work.
-    """
+    """Yield a lake whose Spark uses the cluster. In the other tests the driver does all work."""
     profile = PROFILES[request.config.getoption("--profile")]
     kind = SessionLake if profile.method == "session" else ThriftLake
     lake: Lake = kind(tmp_path_factory.mktemp("lake"), profile, cluster.settings)
@@ -65,7 +62,7 @@ def lake(
 
 
 class Life:
-    """An upstream that changes between the runs and during them, and its MV."""
+    """An MV, and an upstream that changes before and during each run."""
 
     def __init__(self, project: Project) -> None:
         self.rng = random.Random("cluster")
@@ -89,7 +86,10 @@ class Life:
         self.upstream.commit(self.upstream.commits.merge(rows, upserted, deleted))
 
     def run(self, step: str, act: Interceptor) -> None:
-        """Run a barrier and give one statement to `act`. The upstream changes after its plan."""
+        """Run a barrier and execute its statement `step` with `act`.
+
+        The upstream changes before the run, and again after the barrier is planned.
+        """
         self.change()
         met = []
 
@@ -107,7 +107,7 @@ class Life:
         assert met, f"the run did not {step}"
 
     def finish(self) -> None:
-        """Read the rest in one range, then check every version of the MV."""
+        """Read the remaining rows in one range, then check every version of the MV."""
         self.mv.write()
         self.project.run()
         self.mv.check_complete()

@@ -31,7 +31,7 @@ def mv(project: Project, upstream: Upstream) -> Follower:
 
 
 def change(upstream: Upstream, first: int) -> None:
-    """Change rows that have been read, and rows that have not been read yet."""
+    """Change rows that the backfill has read, and rows that it has not read yet."""
     commits = upstream.commits
     for number in (first, first + ROWS // 2):
         upstream.commit(commits.update(upstream.rows, [(number,)], {"label": f"new {number}"}))
@@ -52,7 +52,7 @@ def test_every_so_many_barriers_and_at_the_end_its_small_files_are_made_few(
     # Count only data files: Iceberg keeps some delete files after it has applied them.
     assert project.files("mv", "data_files") == 1
 
-    # The backfill of the compacted MV continues to its end, and follows later changes.
+    # The compacted MV completes its backfill and then follows later changes.
     mv.write(backfill_rate_limit=None, compact_every=7, barriers_per_run="all")
     assert "mv [COMPACTED after BARRIER 5 · " in project.run().output
     change(upstream, 15)

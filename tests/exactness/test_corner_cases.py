@@ -1,9 +1,9 @@
-"""Situations in which a backfill has been wrong before, one for each test.
+"""Each test repeats a situation in which a backfill was wrong once.
 
-Every test checks the moment that its name describes. Then both oracles check every version of its
-MV. All tests with `together` check the same barrier; each of them has its own changed keys. Each
-test with `midway` continues the backfill of a shared MV by one or two barriers. The other tests
-have an MV of their own.
+A test checks the rows in this situation, and then every version of its MV. All tests with the
+fixture `together` check the same barrier, in which each test has its own changed keys. Each test
+with the fixture `midway` continues the backfill of a shared MV by one or two barriers. All other
+tests have their own MV.
 """
 
 from __future__ import annotations
@@ -44,8 +44,10 @@ def follow(
     query: Query | None = None,
     **config: Any,
 ) -> tuple[Upstream, Follower]:
-    """Create an upstream with these rows, and a model that has not run and reads three rows a
-    barrier."""
+    """Create an upstream with these rows, and a model that reads three rows in each barrier.
+
+    The model has not been run yet.
+    """
     upstream = Upstream.create(project, "people", SCHEMA, rows_by_key(upstream_rows, SCHEMA.key))
     mv = Follower(project, upstream, "mv", query or everything(SCHEMA), vnode_count=4)
     mv.write(**{"backfill_rate_limit": 3, **config})
@@ -53,19 +55,19 @@ def follow(
 
 
 def ids(mv: Follower) -> list[int]:
-    """Return the ids that the MV holds, sorted; its query must be `everything`."""
+    """Return the sorted ids of the MV's rows. The query of the MV must be `everything`."""
     return sorted(number for number, *_ in mv.mv_rows().elements())
 
 
 def finish(project: Project, mv: Follower) -> None:
-    """Run to the end of the backfill, then check every version of the MV with the oracles."""
+    """Complete the backfill, then check every version of the MV."""
     mv.write(barriers_per_run="all")
     project.run()
     hold(mv)
 
 
 def hold(mv: Follower) -> None:
-    """Check every version of a finished MV with the oracles."""
+    """Check that the MV is complete, and that each of its versions is exact."""
     mv.check_complete()
     mv.check()
     mv.upstream.check()
@@ -75,9 +77,10 @@ def hold(mv: Follower) -> None:
 
 
 class Midway:
-    """An MV in the middle of its backfill; after the first twelve rows it reads six a barrier.
+    """An MV in the middle of its backfill. It reads twelve rows at first, then six in each barrier.
 
-    Its position depends on the previous tests. So a test looks up the ids that it changes.
+    Several tests share the MV, so its position depends on the previous tests. Each test looks up
+    the ids that it changes.
     """
 
     def __init__(self, project: Project) -> None:
@@ -107,13 +110,16 @@ class Midway:
 
     @property
     def below(self) -> list[int]:
-        """Return the ids that have been read."""
+        """Return the upstream's ids that the backfill has read."""
         cursor = self.cursor
         return [number for number in self.rows if number <= cursor]
 
     @property
     def above(self) -> list[int]:
-        """Return the ids that have not been read. The first of them are the next range."""
+        """Return the upstream's ids that the backfill has not read.
+
+        The next range reads the first ones.
+        """
         cursor = self.cursor
         return [number for number in self.rows if number > cursor]
 
@@ -131,7 +137,7 @@ class Midway:
             self.upstream.commit(each)
 
     def barrier(self) -> list[int]:
-        """Run a barrier and return the MV's ids, which must be all ids up to the new cursor."""
+        """Run a barrier and return the MV's ids. They must be all ids up to the new cursor."""
         before = self.cursor
         self.project.run()
         shown = ids(self.mv)
@@ -150,7 +156,10 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="module")
 def kept() -> Iterator[list[Midway]]:
-    """Yield a list that has the object of `midway` while no test uses this object."""
+    """Yield a list with the shared `Midway` object, which is empty while a test uses the object.
+
+    After the last test, complete and check the shared MV.
+    """
     kept: list[Midway] = []
     yield kept
     for midway in kept:
@@ -159,7 +168,7 @@ def kept() -> Iterator[list[Midway]]:
 
 @pytest.fixture
 def midway(shared_project: MakeProject, kept: list[Midway]) -> Iterator[Midway]:
-    """Yield the shared MV. A failed test may leave it wrong; then the next test gets a new MV."""
+    """Yield the shared MV. A failed test may leave the MV wrong, so the next test gets a new MV."""
     midway = kept.pop() if kept else Midway(shared_project(f"midway_{next(_numbers)}"))
     midway.is_exact = False
     yield midway
@@ -169,27 +178,33 @@ def midway(shared_project: MakeProject, kept: list[Midway]) -> Iterator[Midway]:
 
 @dataclass(frozen=True)
 class Together:
-    """The MV after a barrier that has merged commits of many kinds, each on its own keys."""
+    """The MV after one barrier that has merged many kinds of commits, each on its own keys."""
 
     inserted: list[int]
-    """Ids inserted below the cursor and above it."""
+    """Inserted ids, some below the cursor and some above it."""
     between: tuple[list[int], list[int]]
-    """Ids inserted before the barrier: the first list is deleted again, the second one is kept."""
+    """Ids that are inserted before the barrier. The ids in the first list are deleted again."""
     moves: dict[int, int]
-    """Changed keys: from below the cursor to far above it, from below to below, from above to
-    below."""
-    deleted: tuple[int, int]
-    """An id below the cursor and one above it."""
-    swaps: tuple[dict[int, int], ...]
-    """Swapped keys: both below the cursor, on both sides of it, and both above it."""
-    several: list[int]
-    """Three ids below the cursor. The row of the first is updated and then moved to the third.
+    """The old and the new id of three moved rows.
 
-    The row of the second id is deleted and inserted again. The row of the third id is deleted
-    first.
+    The first row moves from below the cursor to far above it. The second row stays below the
+    cursor. The third row moves from above the cursor to below it.
+    """
+    deleted: tuple[int, int]
+    """Two deleted ids, the first below the cursor and the second above it."""
+    swaps: tuple[dict[int, int], ...]
+    """Old and new ids of rows that exchange their ids:
+
+    below, on both sides of, and above the cursor.
+    """
+    several: list[int]
+    """Three ids below the cursor.
+
+    The row of the third id is deleted. The row of the second id is deleted and inserted again. The
+    row of the first id is updated, then moved to the third id, and another row is inserted for it.
     """
     labels: dict[int, str]
-    """The labels of the upstream's rows before the commits."""
+    """The label of each upstream row before the commits."""
     rows: dict[int, Values]
     versions: list[MvVersion]
 
@@ -297,7 +312,10 @@ def test_deleted_and_inserted_by_one_commit(midway: Midway) -> None:
 
 
 def test_a_plan_that_another_run_gives_up_is_not_committed_by_its_own(midway: Midway) -> None:
-    """The range of the plan is merged before the plan is given up; the next barrier repairs it."""
+    """Another run abandons the plan after its range was merged.
+
+    The next barrier removes this range.
+    """
     project, mv, cursor, before = midway.project, midway.mv, midway.cursor, midway.mv.progress()
     gone = [(midway.below[1],), (midway.above[1],)]
     midway.commit(midway.commits.delete(midway.upstream.rows, gone))
@@ -360,7 +378,7 @@ def test_a_full_refresh_in_the_middle_of_a_backfill(midway: Midway) -> None:
 
 
 def test_an_upstream_that_is_emptied_midway(midway: Midway) -> None:
-    """The last test with `midway`, because it finishes the MV."""
+    """This is the last test with `midway`, because it completes the shared MV."""
     mv, commits, upstream = midway.mv, midway.commits, midway.upstream
     low, high = midway.below[1], midway.above[3]
     midway.commit(commits.delete_all(upstream.rows))
@@ -459,7 +477,7 @@ def test_vnodes_that_have_finished_are_followed_and_one_that_is_ahead_of_a_range
 def test_an_mv_whose_filter_updates_enter_and_leave_and_an_mv_of_that_mv_are_exact(
     project: Project,
 ) -> None:
-    """The second MV must be exact for every version of the first MV."""
+    """The second MV reads the first MV. It must be exact for every version of the first MV."""
     filtered = rows((1, 5, "r1"), (2, 0, "r2"), (3, None, "r3"), (4, 1, "r4"), (5, -1, "r5"))
     upstream, first = follow(project, [*filtered, *numbered(6, 7, 8, 9)], positive(SCHEMA))
     between = Upstream(
@@ -505,7 +523,7 @@ def test_an_mv_whose_filter_updates_enter_and_leave_and_an_mv_of_that_mv_are_exa
 @pytest.mark.profiles("session-delta", reason="Iceberg's changelog has no old rows")
 @pytest.mark.parametrize("gap", [None, "reanchor", "sweep"])
 def test_a_variant_of_another_type_is_another_value(project: Project, gap: str | None) -> None:
-    """The two values have the same JSON, but another type."""
+    """The two values have the same JSON, but different types."""
     project.create_table("up", "id int, v variant, b string")
     project.sql("insert into {schema}.up select id, parse_json('1'), 'b' from range(0, 4, 1, 1)")
     config = {"on_gap": gap or "reanchor", "barriers_per_run": "all"}

@@ -1,18 +1,18 @@
 """After a fault at any statement of a barrier, the MV stays exact and its backfill continues.
 
-A cell is a scenario (a kind of barrier), a statement of its run, and a fault. There are these
-faults: the run dies before the statement, after it, or inside a script; the statement is sent
-twice, one after the other or at once; the run stops before the statement while other runs execute
-one or two barriers, and then continues. A run without a fault finds the statements. After each
-fault the upstream changes and a plain run follows. Then every version of the MV must be an allowed
-prefix. Cells with the same fault are played once: see `cells_of`.
+A cell is a scenario (a kind of barrier), a statement of its run, and a fault. There are three kinds
+of faults. The run dies before the statement, inside a script, or after the statement. The statement
+is sent twice, one after the other or at the same time. The run stops before the statement, other
+runs execute one or two barriers, and then the run continues. After each fault the upstream changes
+and a run without a fault follows. Then every version of the MV is checked. Equal faults are played
+once, see `cells_of`.
 
 On Iceberg a run dies after each writing statement of every scenario. On Delta a run dies after each
 of these statements only once, in the scenario that `tests/recorded/kills.json` lists. In `make
 test` the runs of such a scenario die one after the other, each after the next statement.
 
 DBT_BACKFILL_FAULTS=all         every cell
-DBT_BACKFILL_FAULTS=3           three cells of each scenario whose statement writes
+DBT_BACKFILL_FAULTS=3           three cells of each scenario, only of statements that write
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FAULTS = os.environ.get("DBT_BACKFILL_FAULTS")
 
 
 def chosen(cells: list[Cell], killed: list[str] | None) -> list[Cell]:
-    """Return the cells to play. If `killed` is not None, only these statements are killed."""
+    """Return the cells to play. If `killed` is not None, runs die only after these statements."""
     if FAULTS == "all":
         return cells
     writing = [cell for cell in cells if cell.writes]

@@ -1,4 +1,4 @@
-"""The checks on real tables: they read the same rows as Spark, and they find a wrong MV."""
+"""`Follower` on real tables: it reads the same rows as Spark, and finds an MV that is wrong."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCHEMA = Schema(
 
 
 def rows_of_all_types() -> list[Row]:
-    """As many rows as the longest list of values has, so that each value occurs."""
+    """Return enough rows that each value of KEY_TYPES occurs."""
     return [
         {
             **{

@@ -1,7 +1,4 @@
-"""Interleavings on real tables in which the macros were wrong, found by the model of the protocol.
-
-Each interleaving is as short as possible.
-"""
+"""Interleavings of runs that made a real MV wrong. The model in protocol.py has found them."""
 
 from __future__ import annotations
 
@@ -34,7 +31,7 @@ def on_iceberg(test: Any) -> Any:
 
 @pytest.fixture
 def scene(project: Project) -> Scene:
-    """Return an MV after its first range."""
+    """Return an upstream and an MV that has merged its first range."""
     scene = Scene(project, "played", rows=40, query="everything")
     scene.mv.write(backfill_rate_limit=8)
     scene.run()
@@ -43,9 +40,9 @@ def scene(project: Project) -> Scene:
 
 @contextmanager
 def arriving_late(runner: Runner) -> Iterator[Future[Any]]:
-    """Let the run die in its next statement.
+    """Let the run die while Spark executes its next statement.
 
-    The server executes this statement and waits long in its fence.
+    The statement waits long in its fence, so it commits after statements of later runs.
     """
     with ThreadPoolExecutor(1) as pool:
         sent: list[Future[Any]] = []
@@ -89,7 +86,10 @@ def test_a_key_that_came_with_a_given_up_plan_and_went_leaves_the_mv(scene: Scen
 
 @on_iceberg
 def test_a_merge_of_a_given_up_plan_that_comes_late_does_not_land(scene: Scene) -> None:
-    """The re-anchor finds no row to remove, so it writes no row of the given-up range."""
+    """The re-anchor finds no row to remove, so it writes no row of the abandoned range.
+
+    So the write of the re-anchor does not conflict with the late MERGE.
+    """
     with stepping():
         late = scene.runner()
         late.go_to(RANGE)

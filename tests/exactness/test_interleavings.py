@@ -1,11 +1,12 @@
 """Random interleavings of several runs have the same effect on real tables as in the model.
 
-Up to three runs of one MV send their statements in random order while the upstream changes. Some
-runs die, some are full refreshes, and plans are given up. Each run must send the same statements as
-the run of the model, and must end in the same way. After every statement that writes, three things
-must equal those of the model: the committed state, the plan of the next epoch, and the rows of the
-MV. In some histories one statement merges changes and range, in others there are two statements. In
-some histories the query gets a further column, which is then filled.
+The model is protocol.py. Up to three runs of one MV send their statements in random order while the
+upstream changes. Some runs die, some are full refreshes, and some plans are abandoned. Each real
+run must send the same statements as its run of the model, and must end in the same way. After every
+statement that writes, the real tables and the model must have the same committed state, the same
+plan of the next epoch, and the same rows of the MV. In some histories one statement merges changes
+and range, but in others there are two statements. In some histories the query gets a new column,
+which is then filled.
 
 DBT_BACKFILL_INTERLEAVINGS=50   the number of histories of each kind (default 1)
 """
@@ -59,7 +60,7 @@ WRITES = (
 REFUSALS = (
     "another run went on while this one",
     "another run committed a barrier while this run was reading the log of",
-    # Refusals of a run whose query differs from that of another run.
+    # The next two messages refuse a run whose query differs from the query of another run.
     "another run has planned its barrier",
     "its query changed since its last barrier",
 )
@@ -67,14 +68,14 @@ REFUSALS = (
 
 @dataclass
 class Twin:
-    """A real run, and the same run in the model."""
+    """A real run, and the run of the model that must send the same statements."""
 
     real: Runner
     model: Run
     is_refresh: bool
 
     def advance(self) -> bool:
-        """Send the next statement in both; True if it may have written something."""
+        """Send the next statement of both runs. Return true if it may have written something."""
         statement = self.real.next
         assert statement is not None
         expected = self.model.next.step if self.model.next is not None else None
@@ -92,7 +93,7 @@ class Twin:
 
 
 class Interleaving:
-    """A history that is played with real tables and in the model."""
+    """Plays one history with real tables and with the model at the same time."""
 
     def __init__(
         self, project: Project, seed: int, on_gap: str = "reanchor", *, widens: bool = False
@@ -130,7 +131,7 @@ class Interleaving:
     def _planned_range(self, plan: Plan) -> tuple[float, bool]:
         """Return the end of the planned range, and true if one MERGE writes changes and range.
 
-        Both come from the real plan, because the model leaves both open.
+        The model does not choose these values. So both are read from the real plan.
         """
         planned = self.scene.mv.planned()
         if planned is None:
@@ -143,8 +144,8 @@ class Interleaving:
     def play(self, actions: int) -> None:
         """Play random actions, and each of the required events at a random moment.
 
-        An event that is not possible at its moment happens as soon as it is possible. At the end
-        all runs die. Then a last run has the tables to itself.
+        If an event is not possible at its moment, it happens as soon as it is possible. At the end
+        all runs die, and one more run completes their work.
         """
         due = [self.abandon_plan, self.lose_the_feed, self.refresh]
         if self.widens:
@@ -160,8 +161,8 @@ class Interleaving:
         for twin in [*self.twins]:
             self.kill(twin)
         self.finish(self.start())
-        # Runs first execute an older plan and repair a given-up one. They begin a fill only
-        # afterwards.
+        # A run first executes an older plan and repairs an abandoned plan. Only later runs begin a
+        # fill.
         for _ in range(3 if self.widens else 0):
             if "fill" not in self.executed:
                 self.finish(self.start())
@@ -174,8 +175,8 @@ class Interleaving:
     def _can(self, act: Callable[[], object]) -> bool:
         state = self.world.state
         if act == self.widen:
-            # A re-anchor would fill the whole column at once. A refresh with the old query would
-            # leave an MV without the column.
+            # A re-anchor would fill the whole column in one step. A refresh with the old query
+            # would leave an MV without the column.
             is_behind = state.dirty or (state.version or 0) < self.world.feed_from
             is_advance = state.plan is None or state.plan.kind == "advance"
             return not self.refreshes and not is_behind and is_advance
@@ -190,7 +191,7 @@ class Interleaving:
         return any(twin.is_refresh for twin in self.twins)
 
     def widen(self) -> None:
-        """Let later runs have a query with a further column, which some barriers then fill."""
+        """Add a new column to the query of later runs. Several barriers then fill this column."""
         self.scene.mv.widen()
         self.scene.mv.write(backfill_rate_limit=2)
 
@@ -273,7 +274,10 @@ class Interleaving:
 
 
 def _as_shown(row: Any) -> tuple[Any, ...]:
-    """Return the row as `with_more` returns it: the new column is half of the first one, plus 1."""
+    """Return the row as `with_more` returns it.
+
+    The new column is half of the first column, plus 1.
+    """
     if not isinstance(row, Wide):
         return tuple(row)
     return (*row.row, None if row.new is None else row.new[0] // 2 + 1)

@@ -1,7 +1,8 @@
-"""dbt-spark sends a statement again if its connection is lost while the server executes it.
+"""dbt-spark sends a statement again if the connection is lost during the execution.
 
-Here dbt-spark's own code does so. The test only loses the first answer to each kind of statement of
-the package. The server continues the first execution, so that both may run at once.
+The test loses the first answer to each kind of statement of the package. Then dbt-spark's own code
+sends the statement again. The server continues the first execution, so both executions may run at
+the same time.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ WRITES = (
 
 
 class Losing:
-    """Loses the first answer to each kind of statement of an MV."""
+    """Raises a connection error instead of the first answer to each kind of statement of an MV."""
 
     def __init__(self, mv: str, upstream: str) -> None:
         self.lost: list[str] = []

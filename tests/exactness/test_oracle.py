@@ -1,4 +1,4 @@
-"""Tests of the oracles: a right MV passes, and every kind of error is caught."""
+"""Tests of the checks in oracle.py: a correct MV passes, and every kind of error is found."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def vnode_of(key: Key) -> int:
 
 @dataclass
 class Simulation:
-    """A materialization in Python, right or with one fault, and the input of the oracles.
+    """A backfill in Python, without a fault or with one fault. It creates the input of the checks.
 
     Its barriers follow section 4 of DESIGN.md: changes up to the old positions, then the range at
-    the new version, then the commit. Their result is the same as RisingWave's.
+    the new version, then the commit. The result of each barrier is the same as in RisingWave.
     """
 
     seed: int
@@ -218,7 +218,10 @@ def test_a_lost_barrier_is_caught() -> None:
 def replay_risingwave(
     simulation: Simulation, change_form: Callable[[RisingWave], None] = lambda form: None
 ) -> None:
-    """Run RisingWave's form over the same positions; raises if it differs from the definition."""
+    """Apply RisingWave's algorithm to the barriers of the simulation.
+
+    Raise `Inexact` if the rows differ from the definition.
+    """
     definition = simulation.definition
     form = RisingWave(simulation.query, simulation.schema.key_of, vnode_of)
     change_form(form)
@@ -305,7 +308,7 @@ def test_literals_survive_quotes_and_backslashes() -> None:
     ("more", "wrong"),
     [
         ([[2, None, None], [2, 4, None], [2, 4, 6]], False),
-        ([[2, None, 6], [2, 4, 0], [2, 4, 6]], False),  # any value above the second position
+        ([[2, None, 6], [2, 4, 0], [2, 4, 6]], False),  # no check above the position
         ([[None, None, None], [2, 4, None], [2, 4, 6]], True),
         ([[2, None, None], [2, 0, None], [2, 4, 6]], True),
         ([[2, None, None], [2, 4, None], [2, 4, None]], True),
@@ -315,7 +318,10 @@ def test_literals_survive_quotes_and_backslashes() -> None:
 def test_all_columns_are_looked_at_up_to_the_second_position(
     more: list[list[int | None]], wrong: bool
 ) -> None:
-    """The MV has three rows. The second position is at the first row, the second, then the end."""
+    """The MV has three rows.
+
+    The second position is first at the first row, then at the second row, then at the end.
+    """
     schema = KeySpace(("int",)).schema()
     (key,) = schema.key
     row = dict.fromkeys(schema.columns) | {"label": "x"}

@@ -1,6 +1,7 @@
-"""Barriers over a table of a live PostgreSQL, while six clients write: each one is exact.
+"""Barriers on a table of a live PostgreSQL server are exact while six clients write to the table.
 
-The tests are repeated with two wrong orders of the steps, which seem natural. They must fail.
+One test changes the order of the statements in the macros, in two ways that seem natural. It must
+find a wrong MV in both cases.
 
 DBT_BACKFILL_LIVE_BARRIERS=200      the number of barriers of each MV (default 3)
 """
@@ -69,7 +70,7 @@ MakeScene = Callable[..., LiveScene]
 
 
 def play(scene: LiveScene, barriers: int, **config: object) -> None:
-    """Run barriers while clients write. If the MV is complete, backfill it again."""
+    """Run barriers while clients write. If the backfill has finished, begin a full refresh."""
     scene.write(backfill_rate_limit=RANGE, **config)
     with scene.writers() as writers:
         scene.land()
@@ -80,7 +81,7 @@ def play(scene: LiveScene, barriers: int, **config: object) -> None:
 
 
 def complete(scene: LiveScene) -> None:
-    """Read the remaining rows after the last write, and check all versions."""
+    """After the last write, read the remaining rows and check every version of the MV."""
     check(scene)
     scene.write()
     scene.catch_up()
@@ -100,7 +101,7 @@ def check(scene: LiveScene) -> None:
 def test_each_barrier_is_exact_while_others_write(
     project: Project, make_scene: MakeScene, kind: str
 ) -> None:
-    """Three connections read a table with a key of two columns at the same time."""
+    """The table with a key of two columns is read through three connections at the same time."""
     scene = make_scene(project, TABLES[kind](f"live_{kind.replace(' ', '_')}"))
     play(scene, BARRIERS, backfill_partitions=3 if kind == "two columns" else 1)
     complete(scene)
@@ -109,7 +110,7 @@ def test_each_barrier_is_exact_while_others_write(
 def test_each_barrier_is_exact_while_others_write_and_land(
     project: Project, make_scene: MakeScene
 ) -> None:
-    """One dbt run of many barriers; another thread lands the changes for which they wait."""
+    """One dbt run executes many barriers. Another thread lands the changes that they wait for."""
     scene = make_scene(project, TABLES["one column"]("live_landing"))
     limit = max(1, ROWS // BARRIERS)
     scene.write(backfill_rate_limit=limit, barriers_per_run="all", change_feed=scene.feed(60))
@@ -135,7 +136,10 @@ def test_each_barrier_is_exact_by_a_change_table_of_the_users_own(
 
 
 def empty_while_it_waits(scene: LiveScene) -> None:
-    """Empty the table twice, each time after a range was staged; its rows must not be used."""
+    """Empty the PostgreSQL table twice, each time after a range was staged.
+
+    The barrier must not use the staged rows.
+    """
     for _ in range(2):
         scene.database.sql(f"insert into {scene.name} values (0, 'a', 1, 'gone')")
         assert "WAITS" in scene.run().message(scene.mv.name)
@@ -147,8 +151,7 @@ def empty_while_it_waits(scene: LiveScene) -> None:
 def test_a_commit_that_waits_for_its_standby_is_shown_no_sooner_than_its_position(
     project: Project, make_scene: MakeScene
 ) -> None:
-    """The commit is in the WAL and is landed long before a reader of the table sees the committed
-    rows."""
+    """The commit is in the WAL and its changes are landed, long before readers see the new rows."""
     scene = make_scene(project, TABLES["one column"]("held_back"))
     scene.write(backfill_rate_limit=RANGE)
     waits = ({"synchronous_commit": "on"},) * 3

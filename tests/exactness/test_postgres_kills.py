@@ -1,18 +1,19 @@
-"""Faults of a barrier over a live PostgreSQL, and faults of the landing of its changes.
+"""An MV on a live PostgreSQL table stays exact if a run or the landing of changes has a fault.
 
-A run stages a range, waits for the feed, plans, merges and commits. A landing reads the slot,
-merges the events, and only then advances the slot. Both die before, after or inside any statement,
-or send it twice, one after the other or at once. Meanwhile applications write. The next landing and
-the next run then follow without repair by hand. Every version of the MV must be exact.
+A run stages a range, waits for the feed, plans, merges and commits. A landing (`land_changes`)
+reads the replication slot, merges the events into the change table, and only then advances the
+slot. Each fault lets the run or the landing die before, inside or after a statement, or send a
+statement twice. Clients write to the table meanwhile. Afterwards a landing and a run without a
+fault follow. Every version of the MV must be exact.
 
-Other tests restart the server, let it remove WAL before the changes have landed, or let it refuse
-connections.
+Other tests restart the PostgreSQL server, let it remove WAL before the changes have landed, or let
+it refuse connections.
 
 DBT_BACKFILL_FAULTS=all         all faults
 DBT_BACKFILL_FAULTS=boundaries  a death after each statement that writes
 DBT_BACKFILL_FAULTS=3           three faults of the barrier and three of the landing
 
-Without this variable these faults are not played.
+Without this variable the tests of these faults are skipped.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ by_hand = pytest.mark.skipif(
 def make_scene(project: Project, database: Database) -> Iterator[Callable[[str, bool], LiveScene]]:
     """Yield a function that returns a `LiveScene` after its first barrier.
 
-    Its writers run until the test ends.
+    Clients write to its PostgreSQL table until the test ends.
     """
     with contextlib.ExitStack() as stack:
 
@@ -97,7 +98,10 @@ def chosen(cells: list[Cell], seed: str) -> list[Cell]:
 
 
 def cells(scene: LiveScene, begin: Callable[[LiveScene], Runner]) -> list[Cell]:
-    """Return all faults of the statements that a run without a fault sends."""
+    """Execute a run without a fault to find its statements.
+
+    Return all their faults, except stalls.
+    """
     with stepping():
         runner = begin(scene)
         while not runner.ended:
@@ -112,7 +116,7 @@ def cells(scene: LiveScene, begin: Callable[[LiveScene], Runner]) -> list[Cell]:
 
 
 def strike(scene: LiveScene, begin: Callable[[LiveScene], Runner], cell: Cell) -> None:
-    """Play a run with this fault to its end; then land and run a barrier as usual."""
+    """Execute a run with this fault. Then land the changes and run a barrier without a fault."""
     with stepping():
         runner = begin(scene)
         action = action_of(cell.moment)
@@ -179,7 +183,7 @@ def test_two_landings_at_once_do_no_harm(make_scene: MakeScene) -> None:
     "mode", ["fast", pytest.param("immediate", marks=pytest.mark.every_profile)]
 )
 def test_the_server_is_restarted_in_the_middle_of_a_range(make_scene: MakeScene, mode: str) -> None:
-    """A lock blocks the reader until the server stops."""
+    """A table lock blocks the run that reads the range, until the PostgreSQL server stops."""
     scene = make_scene(f"restarted_{mode}", False)
     with stepping():
         runner = barrier_of(scene)
@@ -197,9 +201,9 @@ def test_the_server_is_restarted_in_the_middle_of_a_range(make_scene: MakeScene,
 def test_a_commit_that_was_not_flushed_when_the_server_crashed_is_not_shown(
     project: Project, postgresql_programs: Path
 ) -> None:
-    """A staged range contains the lost commit. The run must refuse it after the crash.
+    """The staged range contains a commit that the crash has undone, so the run must refuse it.
 
-    Other changes get the positions of the lost commit in the WAL.
+    After the crash, other changes get the WAL positions of the lost commit.
     """
     with logical_postgresql(postgresql_programs, {"wal_writer_delay": "10s"}) as database:
         scene = after_one_barrier(project, database, "unflushed")
@@ -260,7 +264,7 @@ def restart_once_it_waits(scene: LiveScene, mode: str) -> None:
 
 @pytest.fixture(scope="module")
 def forgetful(postgresql_programs: Path) -> Iterator[Database]:
-    """Run a server that soon removes the WAL of unread slots, even of other tests' slots."""
+    """Run a PostgreSQL server that soon removes the WAL of any slot that is not read."""
     with logical_postgresql(postgresql_programs, {"max_slot_wal_keep_size": "64MB"}) as started:
         yield started
 
@@ -271,16 +275,16 @@ def of_slot(scene: LiveScene, slot: str, column: str) -> Any:
 
 
 def lose_slot(scene: LiveScene) -> None:
-    """Let the server remove WAL that the slot of the landing still needs. The slot that gives the
-    expected rows loses no WAL.
+    """Let the PostgreSQL server remove WAL that the slot of `land_changes` still needs.
 
-    New WAL is written only after the truth's slot has advanced past all earlier WAL.
+    The slot of `Truth` must not lose WAL. So new WAL is written only after this slot has advanced
+    past all earlier WAL.
     """
     truth = scene.upstream.truth
     for _ in range(40):
         position = scene.database.value("select pg_switch_wal()::text")
         while True:
-            scene.database.sql("checkpoint")  # it logs open transactions, so slots advance
+            scene.database.sql("checkpoint")  # it writes the open transactions, so slots advance
             if of_slot(scene, scene.changes, "wal_status") == "lost":
                 return
             truth.read()
@@ -314,9 +318,9 @@ def test_after_a_slot_was_lost_the_whole_table_is_compared(
 
 
 def after_one_barrier(project: Project, database: Database, name: str) -> LiveScene:
-    """Return a `LiveScene` after one barrier.
+    """Return a `LiveScene` after one barrier. No client writes to its PostgreSQL table.
 
-    It has no writers, but its own catalog and `land_changes`.
+    It has its own Spark catalog, and `land_changes` lands its changes.
     """
     catalog = f"pg_{name}"
     scene = LiveScene(project, database, orders(500, name), rows=80, by_hand=False, catalog=catalog)
@@ -329,7 +333,7 @@ def after_one_barrier(project: Project, database: Database, name: str) -> LiveSc
 def test_after_a_failover_the_whole_table_is_compared(
     project: Project, forgetful: Database
 ) -> None:
-    """The standby may lack changes of the previous slot."""
+    """The promoted standby may lack changes that the previous server's slot has sent."""
     scene = after_one_barrier(project, forgetful, "failed_over")
     before = scene.database.value("select timeline_id from pg_control_checkpoint()")
     scene.database.become_standby()
@@ -351,9 +355,10 @@ def test_after_a_failover_the_whole_table_is_compared(
 def test_a_database_that_was_put_back_is_refused_or_compared(
     project: Project, postgresql_programs: Path
 ) -> None:
-    """The restored database also has the slot's old position.
+    """The restored database has the old position of the replication slot.
 
-    The truth does not know the restored history, so the MV is compared with the table.
+    `Truth` does not know the history of the restored database. So the test compares the MV with the
+    table.
     """
     with logical_postgresql(postgresql_programs) as database:
         scene = after_one_barrier(project, database, "put_back")
@@ -398,10 +403,10 @@ def test_a_database_that_was_put_back_is_refused_or_compared(
 def test_a_database_that_was_put_back_without_its_slot_is_compared(
     project: Project, postgresql_programs: Path
 ) -> None:
-    """The database is restored without its slot, like by pg_basebackup.
+    """The database is restored without its replication slot, like by pg_basebackup.
 
     A refused landing must not create a slot. The events of such a slot would begin after the landed
-    position, and would not contain what the restore has undone.
+    position. They would not contain what the restore has undone.
     """
     with logical_postgresql(postgresql_programs) as database:
         scene = after_one_barrier(project, database, "slotless")
@@ -436,7 +441,7 @@ def something_else_is_written(database: Database) -> None:
 
 
 def is_right(scene: LiveScene) -> None:
-    """Assert that the MV equals its query on the current table."""
+    """Assert that the MV equals its query on the current PostgreSQL table."""
     rows = f"select amount * 2, id, label from {scene.upstream.table} where amount > 0"
     shown = scene.project.rows(f"select * from {scene.mv.table}")
     assert shown == scene.project.rows(rows)
@@ -484,7 +489,7 @@ def test_a_driver_that_fetches_all_rows_at_once(project: Project, database: Data
 
 @contextlib.contextmanager
 def no_connections(database: Database, role: str) -> Iterator[None]:
-    """Let the server refuse new connections of this role until the block ends."""
+    """Let the PostgreSQL server refuse new connections of this role until the block ends."""
     database.sql(f"alter role {role} connection limit 0")
     try:
         yield
@@ -493,7 +498,10 @@ def no_connections(database: Database, role: str) -> Iterator[None]:
 
 
 def test_what_got_no_connection_is_gone_on_with(project: Project, database: Database) -> None:
-    """The next landing, or the next run, completes the interrupted work."""
+    """A run or a landing that gets no connection fails.
+
+    The next run or landing completes its work.
+    """
     database.sql("create role limited login replication")
     database.sql("alter default privileges grant select on tables to limited")
     table = orders(1500, "limited")

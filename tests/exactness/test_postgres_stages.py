@@ -1,7 +1,7 @@
-"""The rows staged for a barrier over a live PostgreSQL, and the events that are laid over them.
+"""Tests of the rows that a barrier stages from PostgreSQL, and of the events that correct them.
 
-No other client writes during a barrier. So each test decides which transactions are open, which of
-their changes have landed, and which other events the change table has.
+No client writes during a barrier. So each test decides which transactions are open, which of their
+changes have landed, and which other events the change table has.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ROWS = 40
 
 
 class UntoldLanding(DeclaredLanding):
-    """A change table whose events do not contain their transaction."""
+    """Writes a change table whose events do not have the id of their transaction."""
 
     options: ClassVar[Mapping[str, Any]] = {
         name: of for name, of in DeclaredLanding.options.items() if name != "xid"
@@ -45,7 +45,7 @@ class UntoldLanding(DeclaredLanding):
 def scene_of(
     make_scene: MakeScene, project: Project, name: str, landing: Any = None, **config: Any
 ) -> LiveScene:
-    """Return a table whose rows have all landed, and a model that has not been run."""
+    """Return a `LiveScene` whose changes have all landed and whose model has not been run."""
     options = {"landing_by_hand": landing} if landing else {}
     scene = make_scene(project, orders(90, name), rows=ROWS, **options)
     scene.write(**config)
@@ -55,9 +55,9 @@ def scene_of(
 
 @contextmanager
 def an_open_transaction(database: Database) -> Iterator[int]:
-    """Keep a transaction open and yield its id.
+    """Keep a PostgreSQL transaction open until the block ends, and yield its id.
 
-    A reader cannot know if an event that lands before the end of the block belongs to this
+    If the change table has no transaction ids, a run cannot know whether an event belongs to this
     transaction.
     """
     with database.connect(autocommit=False) as connection:
@@ -66,12 +66,15 @@ def an_open_transaction(database: Database) -> Iterator[int]:
 
 
 def append(scene: LiveScene, *events: dict[str, Any]) -> None:
-    """Add events to the change table that the truth does not know."""
+    """Add events to the change table that did not happen in the PostgreSQL table."""
     scene.project.sql(f"insert into {scene.hand.table} {scene.hand._select(events)}")
 
 
 def check_against_the_table(scene: LiveScene) -> None:
-    """Compare the MV with the current table, because the truth does not follow a new table."""
+    """Compare the MV with the current PostgreSQL table.
+
+    `Truth` does not know the rows of a table that was dropped and created again.
+    """
     rows = f"select id, amount * 2, label from {scene.upstream.table} where amount > 0"
     shown = f"select id_of_row, doubled, label from {scene.mv.table}"
     assert scene.project.rows(shown) == scene.project.rows(rows)
@@ -81,7 +84,7 @@ def check_against_the_table(scene: LiveScene) -> None:
 def test_what_events_tell_of_before_a_truncate_or_a_gap_does_not_come_back(
     project: Project, make_scene: MakeScene, database: Database
 ) -> None:
-    """The events have no transaction id, and a transaction is open when rows are read."""
+    """The events have no transaction id, and a transaction is open while rows are staged."""
     scene = scene_of(make_scene, project, "emptied", UntoldLanding)
     scene.barrier()
     with an_open_transaction(database):
@@ -109,10 +112,10 @@ def test_what_events_tell_of_before_a_truncate_or_a_gap_does_not_come_back(
 def test_a_table_that_was_made_anew_is_another_one(
     project: Project, make_scene: MakeScene, database: Database
 ) -> None:
-    """The rows staged from the previous table are not used.
+    """Rows that were staged from the dropped table are not used.
 
-    The events do not contain their transaction id, so events of the previous table may be of any
-    time.
+    The events have no transaction id. So a run cannot know when an event of the dropped table
+    happened.
     """
     scene = scene_of(make_scene, project, "anew", UntoldLanding)
     database.sql(f"insert into {scene.name} values (500, 3, 'gone')")
@@ -164,10 +167,10 @@ def test_ids_that_were_given_long_ago_or_in_another_history_are_of_no_transactio
 def test_a_commit_that_is_held_back_is_laid_over_though_its_id_was_not_listed(
     project: Project, make_scene: MakeScene, database: Database
 ) -> None:
-    """The commit waits for a standby, and its id is the highest one of the server.
+    """The commit waits for a standby, and its transaction has the highest id of the server.
 
-    A snapshot lists open transactions only up to the highest ended transaction. So the snapshot
-    does not list this transaction.
+    A snapshot of PostgreSQL lists open transactions only up to the highest ended transaction. So
+    the snapshot does not list this transaction.
     """
     scene = scene_of(make_scene, project, "held")
     held = threading.Thread(
@@ -198,11 +201,10 @@ def wait_until(database: Database, condition: str) -> None:
 def test_rows_that_another_run_replaced_are_not_taken_for_a_range_without_any(
     project: Project, make_scene: MakeScene
 ) -> None:
-    """Another run replaces the staged rows before they are counted, after they are counted, or
-    after the plan.
+    """Another run replaces the staged rows before they are counted, afterwards, or after the plan.
 
-    If the model reads other columns, the table of staged rows is created again. On Delta the new
-    table has versions with the same numbers.
+    In the last case the table of staged rows is created again, as for a model with other columns.
+    On Delta the new table has versions with the same numbers.
     """
     scene = scene_of(make_scene, project, "replaced", backfill_rate_limit=12)
     staged = f"{scene.mv.table}__staged"
@@ -256,7 +258,7 @@ def test_rows_that_another_run_replaced_are_not_taken_for_a_range_without_any(
 def test_a_table_of_others_that_stands_where_rows_are_staged_is_neither_emptied_nor_dropped(
     project: Project, make_scene: MakeScene
 ) -> None:
-    """The table exists before the MV, or it is created after the last range was staged."""
+    """Another writer's table exists before the MV, or it is created after a range was staged."""
     scene = scene_of(make_scene, project, "theirs")
     staged = f"{scene.mv.table}__staged"
     make = f"create table {staged} using {project.file_format} as select 7 as id"
@@ -282,7 +284,7 @@ def test_a_table_of_others_that_stands_where_rows_are_staged_is_neither_emptied_
 def test_a_refresh_beside_the_mv_in_use_leaves_no_staged_rows(
     project: Project, make_scene: MakeScene
 ) -> None:
-    """The plan of the replacement names rows that were staged for the next generation."""
+    """The plan that replaces the MV contains the staged rows of the next generation."""
     scene = scene_of(make_scene, project, "beside")
     scene.barrier()
     scene.write(full_refresh_mode="beside")

@@ -1,9 +1,10 @@
-"""If a protection of the protocol is removed from the macros, the oracle finds a wrong MV.
+"""If a protection of the barrier protocol is removed from the macros, some MV becomes wrong.
 
-A play is an interleaving of two or three runs for which the protection is needed. With unchanged
-macros every version of the MV is exact. Without the protection some version must be wrong.
+Each test removes one protection from a copy of the macros. Then it plays an interleaving of two or
+three runs that needs this protection. Some version of the MV must be wrong. With unchanged macros
+every version of the MV is exact.
 
-DBT_BACKFILL_FAULTS=all         also plays with the unchanged macros
+DBT_BACKFILL_FAULTS=all         also play the interleavings with unchanged macros
 """
 
 from __future__ import annotations
@@ -35,16 +36,15 @@ EMPTY = Statement("empty the MV in the barrier")
 
 
 def stopped(scene: Scene, statement: Statement, *arguments: str) -> Runner:
-    """Return a run that is stopped before a statement."""
     runner = scene.runner(*arguments)
     runner.go_to(statement)
     return runner
 
 
 def a_run_dies_after_its_range(scene: Scene) -> None:
-    """Let a run die after its range.
+    """Let a run die after it has merged its range.
 
-    The next run must execute its plan, although the upstream changed.
+    The next run must execute the plan of the dead run, although the upstream has changed.
     """
     scene.commit()
     stopped(scene, RANGE).advance(die_after)
@@ -53,7 +53,10 @@ def a_run_dies_after_its_range(scene: Scene) -> None:
 
 
 def a_run_wakes_up_before_its_changes(scene: Scene) -> None:
-    """Stop a run before its changes. Meanwhile other runs commit its barrier and the next one."""
+    """Stop a run before it merges its changes.
+
+    Other runs commit the same barrier and the next one. Then the stopped run continues.
+    """
     scene.commit()
     stalled = stopped(scene, CHANGES)
     for _ in range(2):
@@ -63,9 +66,9 @@ def a_run_wakes_up_before_its_changes(scene: Scene) -> None:
 
 
 def a_run_wakes_up_before_both(scene: Scene) -> None:
-    """Stop a run before its only MERGE.
+    """Stop a run before the MERGE of its changes and its range.
 
-    Meanwhile other runs commit its barrier and the next one.
+    Other runs commit the same barrier and the next one. Then the stopped run continues.
     """
     scene.commit()
     stalled = stopped(scene, BOTH)
@@ -85,9 +88,9 @@ def a_run_wakes_up_before_its_commit(scene: Scene) -> None:
 
 
 def a_run_wakes_up_in_another_mv(scene: Scene) -> None:
-    """Stop a run; then drop and create the MV again.
+    """Stop a run. Then drop the MV and create it again.
 
-    Then kill a run of the new MV in the barrier with the same number.
+    A run of the new MV dies in the barrier with the same number. Then the stopped run continues.
     """
     scene.commit()
     stalled = stopped(scene, RANGE)
@@ -101,7 +104,7 @@ def a_run_wakes_up_in_another_mv(scene: Scene) -> None:
 
 
 def two_runs_stage_their_changes(scene: Scene) -> None:
-    """Let one run stage changes up to an older version. Then it finds the plan of another run."""
+    """Let a run stage changes up to an older version, and then execute the plan of another run."""
     scene.commit()
     late = stopped(scene, PLAN)
     scene.commit()
@@ -112,7 +115,10 @@ def two_runs_stage_their_changes(scene: Scene) -> None:
 
 
 def a_run_executes_the_plan_of_a_younger_snapshot(scene: Scene) -> None:
-    """Let a run execute a plan of a snapshot that deletes rows, but is not in the run's own log."""
+    """Let a run execute another run's plan, whose snapshot deletes rows.
+
+    The snapshot was committed after the run had read the log.
+    """
     late = stopped(scene, PLAN)
     upstream = scene.upstream
     upstream.commit(upstream.commits.delete(upstream.rows, sorted(upstream.rows)[:2]))
@@ -133,7 +139,10 @@ def a_range_is_sent_twice_at_once(scene: Scene) -> None:
 
 
 def a_rescale_wakes_up_before_its_commit(scene: Scene) -> None:
-    """Stop a rescale before its commit. Another run commits its plan, and then the next barrier."""
+    """Stop a rescale before its commit.
+
+    Other runs commit the rescale and the next barrier. Then the stopped rescale continues.
+    """
     stalled = stopped(scene, COMMIT, *rescaling(8))
     for _ in range(2):
         scene.run()
@@ -147,7 +156,10 @@ def a_full_refresh(scene: Scene) -> None:
 
 @dataclass(frozen=True)
 class Protection:
-    """The replacements in macros that remove a protection, each found exactly once."""
+    """A protection of the barrier protocol, and an interleaving that needs it.
+
+    `replacements` remove the protection from the macros. `play` executes the interleaving.
+    """
 
     name: str
     replacements: tuple[Replacement, ...]
@@ -155,7 +167,7 @@ class Protection:
     file_format: str | None = None
     """The only table format that needs the protection; None if both need it."""
     at_once: bool = False
-    """Whether one statement merges changes and range in the play."""
+    """Whether one MERGE writes both changes and range."""
 
 
 GET_FENCE = "{% macro get_fence(backfill, plan, epoch=none) -%}"
@@ -290,7 +302,7 @@ PROTECTIONS = (
 
 
 def play(project: Project, protection: Protection, *, may_fail: bool) -> None:
-    """Play the interleaving and check the MV; then run once more and check the MV again.
+    """Play the interleaving and check the MV. Then run once more and check the MV again.
 
     The query returns all rows, so it cannot hide a row that was written wrongly.
     """

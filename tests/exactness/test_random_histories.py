@@ -1,4 +1,4 @@
-"""Every version of the MV is exact, over random histories.
+"""In random histories of commits, runs and faults, every version of the MV is exact.
 
 DBT_BACKFILL_HISTORIES=300      the number of histories (default 20)
 DBT_BACKFILL_SEED=7             other histories; by default they are always the same

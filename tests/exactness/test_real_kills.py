@@ -1,14 +1,14 @@
 """After kill -9 in the middle of a barrier, the next run continues and every MV version is exact.
 
-The process dies as soon as a statement was sent, or a moment later. There are three kinds of
-processes: a dbt client of a Thrift server, the server itself, and a dbt process that contains Spark
-(`method: session`). A server may continue the statements of a dead client. Over a live PostgreSQL
-the landing dies too.
+A process is killed as soon as it has sent a statement, or up to three seconds later. Three kinds of
+processes are killed: a dbt client of a Thrift server, the server itself, and a dbt process that
+contains Spark (`method: session`). A Thrift server may continue the statements of a dead client.
+The test with PostgreSQL also kills the process that executes `land_changes`.
 
 DBT_BACKFILL_KILLS=20     the number of kills of each kind (default 1)
 
-By default a client dies on one profile and a server on the other one. Sessions and runs over
-PostgreSQL are only killed if the variable is set.
+By default the client is only killed on the profile `thrift-iceberg`, and the server only on
+`thrift-delta`. The other tests are only executed if the variable is set.
 """
 
 from __future__ import annotations
@@ -87,12 +87,12 @@ def survive(
     die: Callable[[Scene, str, float], None],
     query: str = "positive",
 ) -> None:
-    """Kill several times; after each kill the next runs must succeed, and the MV is checked."""
+    """Kill a process several times. After each kill a run must succeed and the MV must be exact."""
     scene = Scene(project, what, rows=max(120, 20 * KILLS), query=query)
     scene.mv.write(backfill_rate_limit=5)
     scene.run()
     for step, delay in moments(what):
-        if step == "merge the range":  # sent only if no changes are merged with the range
+        if step == "merge the range":  # only sent if there are no changes to merge
             scene.catch_up()
         else:
             scene.commit()
@@ -156,8 +156,8 @@ def test_a_process_with_spark_in_it_is_killed(
             kill(run)
             thrift.start_again()
 
-    # dbt-spark turns ANSI mode off in its session, but the server's mode is on. `everything` has
-    # the same result in both modes.
+    # dbt-spark turns ANSI mode off in its own session, but the Thrift server has ANSI mode on. The
+    # query `everything` has the same result in both modes.
     survive(project, "session", die, query="everything")
 
 
@@ -165,7 +165,10 @@ def test_a_process_with_spark_in_it_is_killed(
 def test_a_run_over_a_live_postgresql_is_killed_and_what_lands_its_changes(
     project: Project, database: Database
 ) -> None:
-    """Applications continue to write, and another landing begins at once."""
+    """Clients write continuously.
+
+    After a kill of the landing process, a new one starts immediately.
+    """
     scene = LiveScene(
         project, database, orders(40 * KILLS, "killed"), rows=30 * KILLS, seed="kill", by_hand=False
     )

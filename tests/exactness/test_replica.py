@@ -1,7 +1,7 @@
-"""Ranges are read from `<mv>__replica`. The replica and the upstream change in many ways.
+"""Barriers read their ranges from a copy of the upstream, the table `<mv>__replica`.
 
-Most tests end with a check of all versions of the MV by both oracles. The random histories and the
-fault matrix also use replicas. Any other suite over a Delta or Iceberg table can be run with one:
+The random histories and the fault matrix also use replicas. Any other test file whose upstream is a
+Delta or Iceberg table can be executed with a replica:
 
 DBT_BACKFILL_REPLICATE=always pytest tests/functional/test_upstream_surprises.py --all
 """
@@ -62,12 +62,11 @@ class Scene:
         return [all_ids[:last], all_ids[last:]]
 
     def free(self, above: int) -> list[int]:
-        """Return three unused ids."""
         taken = self.upstream.rows
         return [n for n in range(above, above + 40) if (n,) not in taken][:3]
 
     def change(self, shift: int = 0) -> None:
-        """Make changes of all kinds, in rows that were read and in rows that were not."""
+        """Insert, update, delete and move rows, in the part that was read and in the other part."""
         commits = self.upstream.commits
         for ids in self.ids:
             first, second, third, *_ = ids[shift:]
@@ -92,9 +91,10 @@ class Scene:
         assert not self.project.exists("mv__replica")
 
     def check_now(self, *tables: str) -> None:
-        """Compare the MV with its query by SQL. Used if `Upstream` does not know the rows.
+        """Compare the MV with its query in SQL, if `Upstream` does not know the upstream's rows.
 
-        :param tables: the tables of which one must lead to the MV's rows; by default the upstream
+        :param tables: the MV must have the rows of the query on one of these tables; by default on
+            the upstream
         """
         [position] = set(self.mv.progress().positions.values())
         read = "true" if position.finished else f"id <= {position.pk[0]}"  # type: ignore[index]
@@ -143,7 +143,7 @@ def restore(scene: Scene) -> None:
 SURPRISES: dict[str, Callable[[Scene], None]] = {
     each.__name__: each for each in (replace, recreate, clean_up, restore)
 }
-# The statement before which a function of SURPRISES is called.
+# For each moment: the comment of the statement before which a function of SURPRISES is called.
 MOMENTS = {
     "made": "copy the rows that are ahead",
     "planned": "plan the barrier",
@@ -195,7 +195,7 @@ def test_a_copy_may_be_made_in_parts(make: Callable[..., Scene], project: Projec
 def test_a_key_that_filled_several_ranges_when_bounds_were_found_costs_a_part_none(
     project: Project,
 ) -> None:
-    """The key appeared 26 times when bounds were found, but once when its part was copied."""
+    """The key 30 has 26 rows when the bounds are found, but one row when its part is copied."""
     project.create_table("up", "id int, label string")
     project.sql("insert into {schema}.up select id, 'r' from range(1, 71)")
     project.sql("insert into {schema}.up select 30, 'twin' from range(25)")
@@ -215,7 +215,7 @@ def test_a_key_that_filled_several_ranges_when_bounds_were_found_costs_a_part_no
 def test_a_row_that_the_feed_tells_as_another_one_is_read_from_the_upstream(
     project: Project,
 ) -> None:
-    """The feed returns the 10th of October 1582 as the 15th, which is another existing key."""
+    """Delta's feed returns the 10th of October 1582 as the 15th, which is another existing key."""
     project.create_table("up", "day date, amount int")
     days = ["01", "02", "03", "10", "15", "20", "21", "22", "23", "24"]
     rows = ", ".join(f"(date'1582-10-{day}', {day})" for day in days)
@@ -292,8 +292,10 @@ def test_a_copy_that_is_outgrown_is_made_anew(make: Callable[..., Scene], projec
 
 
 def test_a_copy_may_go_at_any_time(make: Callable[..., Scene], project: Project) -> None:
-    """The copy is dropped by hand, by a run that dies, or because the model has no `replicate` any
-    more."""
+    """The run that made the copy dies, or the copy is dropped by hand or by `replicate: never`.
+
+    The next run that needs the copy makes a new copy.
+    """
     scene = make()
     project.fail(intercept=crash_before(": plan the barrier 1"))
     assert project.exists("mv__replica")
@@ -302,7 +304,7 @@ def test_a_copy_may_go_at_any_time(make: Callable[..., Scene], project: Project)
     scene.change()
     project.fail(intercept=crash_before(": merge the "))
     project.sql("drop table {schema}.mv__replica")
-    scene.run()  # the planned barrier, with its range from the upstream
+    scene.run()  # this run executes the planned barrier, and reads its range from the upstream
     assert scene.run().output.count(COPIED) == 1
 
     scene.write(replicate="never")
@@ -315,7 +317,7 @@ def test_a_copy_may_go_at_any_time(make: Callable[..., Scene], project: Project)
 def test_where_another_run_has_dropped_the_copy_the_upstream_is_read(
     make: Callable[..., Scene], project: Project
 ) -> None:
-    """The copy is dropped before the first range, and before a range with an overlay."""
+    """The copy is dropped before the first range, and before a range with later changes."""
     scene = make()
 
     def drop(sql: str, proceed: Proceed) -> None:
@@ -359,7 +361,10 @@ def test_after_a_gap_another_copy_is_made(make: Callable[..., Scene], project: P
 def test_what_happens_to_the_upstream_meanwhile(
     make: Callable[..., Scene], surprise: str, moment: str
 ) -> None:
-    """The run may fail, or the MV must have the upstream's version at the beginning of the run."""
+    """The run may fail.
+
+    Otherwise the MV has the rows of the upstream before or after the surprise.
+    """
     scene = make()
     if moment != "made":
         scene.run()
@@ -400,7 +405,10 @@ def test_a_query_without_a_select_has_all_columns_in_the_copy(project: Project) 
 def test_a_copy_has_the_types_of_its_upstream_and_skips_files_by_a_key_that_stands_last(
     project: Project,
 ) -> None:
-    """Delta keeps statistics only for a table's first 32 columns, and pads char(n) when reading."""
+    """Delta has statistics only for a table's first 32 columns.
+
+    Spark pads char(n) when it reads.
+    """
     types = {
         "code": "char(3)", "label": "varchar(9)", "price": "decimal(20, 4)",
         "at": "timestamp", "day": "date", "raw": "binary",
@@ -447,7 +455,7 @@ def test_a_copy_has_the_types_of_its_upstream_and_skips_files_by_a_key_that_stan
 def test_columns_that_the_query_names_by_its_alias_of_the_table_are_copied(
     project: Project,
 ) -> None:
-    """The upstream has no columns with these names."""
+    """The upstream has no columns with the names that the query uses."""
     project.create_table("up", "id int, amount int, label string")
     project.sql("insert into {schema}.up select id, id, 'r' from range(1, 21)")
     queries = {
@@ -494,7 +502,7 @@ def test_a_field_that_came_with_a_row_is_read_from_the_upstream(project: Project
 def test_a_copy_gives_way_to_one_of_an_older_format(
     project: Project, arguments: tuple[str, ...]
 ) -> None:
-    """The upstream had format 3 and is created again with format 2 during the backfill."""
+    """The upstream had format 3. It is created again with format 2 during the backfill."""
     config = {"backfill_rate_limit": 10, "replicate": "always"}
     for properties in (Iceberg().with_changelog, {}):
         project.sql("drop table if exists {schema}.up")

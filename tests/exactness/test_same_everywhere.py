@@ -1,7 +1,7 @@
 """One history leads to the same MV, row for row, on every connection and table format.
 
-This file contains the number of rows and a digest of the rows after each barrier. All profiles are
-compared with these values.
+WANTED contains the number of rows and a digest of the rows after each barrier. Every profile must
+give these values.
 """
 
 from __future__ import annotations

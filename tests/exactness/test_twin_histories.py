@@ -1,4 +1,4 @@
-"""Every version of the MV is exact, although keys appear twice for a while between barriers.
+"""Every version of the MV is exact, although keys of the upstream appear twice for a while.
 
 The histories have columns of many types, and queries that use the session's time zone.
 

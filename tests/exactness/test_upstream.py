@@ -1,4 +1,4 @@
-"""Tests of `Upstream`: its rows of each version are the rows of the real table."""
+"""Tests of `Upstream`: the rows that it expects at each version are the rows of the real table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from support.project import Project
 def test_every_kind_of_commit_makes_the_rows_that_it_says(
     project: Project, layout: str, merge_on_read: bool
 ) -> None:
-    """`Player.play` repeats this check for upstreams with a random layout."""
+    """`Player.play` also calls `Upstream.check`, for upstreams with a random layout."""
     rng = random.Random(layout)
     keys = KeySpace(("int", "string"))
     schema = keys.schema()

@@ -1,8 +1,9 @@
-"""An upstream in which keys appear twice for a while: its rows and its commits.
+"""Random commits on an upstream in which keys appear twice for a while.
 
-Each row has a number, `at`, which distinguishes the rows of one key. A DELETE of one of them names
-this number. An episode is a sequence of commits that change a few keys. Episodes that overlap in
-time have no common key. So their commits may be interleaved, and a barrier may come between them.
+The column `at` numbers the rows that have the same key. So a DELETE can remove one of two rows with
+the same key. An episode is a sequence of commits that change a few keys. Episodes that overlap in
+time change different keys. So their commits can be mixed, and a barrier can come between the
+commits of an episode.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from exactness.payloads import PAYLOAD_TYPES, TIMESTAMPS
 from exactness.upstream import AMOUNTS, LABELS, TOUCHES, Commits, KeySpace, Schema
 
 HIDDEN = {"amount": -1, "label": "hide"}
-"""The values of a row that most filters of `zoned.py` drop."""
+"""The values of a row that some filters of `zoned.py` drop."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Episode:
 
 @dataclass(frozen=True)
 class Payloads:
-    """The columns outside the key, and their values."""
+    """Draws values for the columns outside the key."""
 
     types: dict[str, str]
     """For each column: the name of its type in PAYLOAD_TYPES."""
@@ -69,7 +70,7 @@ class Payloads:
 
 @dataclass
 class Writer:
-    """Makes statements on one table and numbers the new rows."""
+    """Builds statements on one table and numbers the new rows."""
 
     commits: Commits
     payloads: Payloads
@@ -96,7 +97,7 @@ class Writer:
         return Statement(f"delete from {self.table} where {self._any_of(rows)}", rows)
 
     def change(self, row: Row, **values: Any) -> tuple[Row, Statement]:
-        """Return the new row, and an UPDATE that finds the old row by its key and number."""
+        """Return the changed row and its UPDATE, which finds the old row by key and number."""
         after = {**row, **values}
         types = self.schema.columns
         assigned = ", ".join(f"{n} = {literal(v, types[n])}" for n, v in values.items())
@@ -202,7 +203,10 @@ class Moment:
         return self.writer.schema.key_of(row)
 
     def twin_of(self, row: Row, **values: Any) -> Row:
-        """Return another row of the same key. It may be hidden, or a copy with another number."""
+        """Return a second row with the key of `row`. The other values are random or the same.
+
+        The filters of some queries drop some of these second rows (see HIDDEN).
+        """
         chance = self.rng.random()
         twin = self.writer.row(self.key_of(row), **values)
         if chance < 0.2:
@@ -288,7 +292,7 @@ def chained(m: Moment) -> list[Statement]:
 
 
 def hidden(m: Moment) -> list[Statement]:
-    """Most queries return only one of the two rows. Either of the two rows is deleted."""
+    """Give a key two rows, of which some queries return only one. Then delete one of the rows."""
     old = m.row()
     if m.rng.random() < 0.5:
         new = m.twin_of(old, **HIDDEN)
@@ -322,7 +326,7 @@ def reborn(m: Moment) -> list[Statement]:
 
 
 def pushed_out(m: Moment) -> list[Statement]:
-    """Delete a row, give its key to a second row, and insert a row with that row's old key."""
+    """Delete a row and give its key to a second row. Insert a row with the second row's old key."""
     gone, mover = m.row(), m.row()
     moved = m.writer.rekey(mover, m.key_of(gone))[1]
     return [m.writer.delete(gone), moved, m.writer.insert(m.twin_of(mover))]
@@ -376,7 +380,7 @@ OTHERS: tuple[Callable[[Moment], list[Statement]], ...] = (
 
 @dataclass
 class Tale:
-    """The current rows of an upstream, and the commits of its episodes that are still to come."""
+    """The current rows of an upstream, and the remaining commits of its unfinished episodes."""
 
     writer: Writer
     keys: KeySpace
@@ -398,9 +402,9 @@ class Tale:
         return self._tell(self.writer.insert(*map(self.writer.row, keys)))
 
     def until_the_barrier(self, commits: int, may_catch: bool) -> list[Statement]:
-        """Return at least `commits` commits.
+        """Return the commits before the next barrier, in most cases at least `commits`.
 
-        With `may_catch` they may end while a key appears twice.
+        If `may_catch` is true, a key may appear twice after the last of these commits.
         """
         while len(self._pending) < commits and self._begin_episode():
             pass
@@ -413,7 +417,10 @@ class Tale:
         return [self._tell(statement) for statement in statements]
 
     def overwritten(self) -> Statement:
-        """Overwrite all rows at once. Half of them stay unchanged. No episode may be unfinished."""
+        """Return an overwrite of all rows, of which half stay unchanged.
+
+        All episodes must be finished.
+        """
         assert not self._pending
         kept = self.rng.sample(self.rows, len(self.rows) // 2)
         changed = [

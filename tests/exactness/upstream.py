@@ -1,4 +1,4 @@
-"""An upstream table as Python rows, and its commits, both in Python and as SQL."""
+"""Builds commits on an upstream table. A commit has its SQL and its changes as Python rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VALUE_COLUMNS = {"amount": "int", "label": "string"}
 
 @dataclass(frozen=True)
 class Schema:
-    """The upstream's columns; `key` in the order in which keys compare."""
+    """The columns of a table and their types. `key` lists the key columns in their sort order."""
 
     columns: Mapping[str, str]
     key: tuple[str, ...]
@@ -48,12 +48,15 @@ class Schema:
 
 @dataclass(frozen=True)
 class KeySpace:
-    """The keys of given types, from which tests draw."""
+    """Draws random keys whose columns have the given types."""
 
     types: tuple[str, ...]
 
     def schema(self, permutation: Sequence[int] = ()) -> Schema:
-        """Return a table with these key columns; `permutation` is their order in the table."""
+        """Return the schema of a table with these key columns.
+
+        `permutation` is the order of the key columns in the table.
+        """
         order = permutation or range(len(self.types))
         columns = {f"k{n}": KEY_TYPES[self.types[n]].sql for n in order}
         first, *rest = columns.items()
@@ -66,9 +69,9 @@ class KeySpace:
         return tuple(rng.choice(KEY_TYPES[name].values) for name in self.types)
 
     def draw_absent(self, rng: random.Random, rows: Rows, count: int) -> list[Key]:
-        """Return up to `count` distinct keys that `rows` lacks.
+        """Return up to `count` different keys that are not in `rows`.
 
-        They are often near existing keys.
+        Many of them have the same first columns as an existing key.
         """
         drawn: dict[Key, None] = {}
         for _ in range(count * 4):
@@ -190,7 +193,10 @@ class Commits:
         )
 
     def overwrite(self, rows: Rows, new: Sequence[Row]) -> Commit:
-        """Replace all rows. One version deletes and inserts rows, even of the same keys."""
+        """Return a statement that replaces all rows.
+
+        One version of the table deletes and inserts rows, even rows with the same key.
+        """
         return Commit(
             "overwrite",
             f"{self.replace_rows} {self.schema.values(new)}",
@@ -201,7 +207,7 @@ class Commits:
         )
 
     def touch(self, how: str) -> Commit:
-        """Return a statement that changes no row, but may make a version."""
+        """Return a statement that changes no row, but may create a version."""
         statements = {
             "property": f"alter table {self.table} set tblproperties ('touched' = 'yes')",
             "insert nothing": f"insert into {self.table} select * from {self.table} where false",
@@ -236,7 +242,7 @@ def draw_row(rng: random.Random, schema: Schema, key: Key) -> dict[str, Any]:
 def draw_commit(
     rng: random.Random, kind: str, size: int, keys: KeySpace, commits: Commits, rows: Rows
 ) -> Commit:
-    """Return a commit of this kind on a table with `rows`; if impossible, a similar commit."""
+    """Return a commit of this kind. If the table has no suitable rows, return a similar commit."""
     schema = commits.schema
     here = list(rows)
     some = rng.sample(here, min(size, len(here)))

@@ -1,4 +1,4 @@
-"""A table at each of its versions. The tests use it to read upstreams, MVs and progress tables."""
+"""Reads every version of a table: an upstream, an MV or a progress table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class VersionedTable(ABC):
 
     project: Project
     table: str
-    """Its name in SQL, with the schema."""
+    """The name of the table in SQL, with the schema."""
     _read: dict[Hashable, Counter[tuple[Any, ...]]] = field(default_factory=dict, init=False)
 
     @abstractmethod
@@ -48,7 +48,7 @@ class VersionedTable(ABC):
     def rows(self, columns: Mapping[str, str], versions: Sequence[int]) -> RowsOfVersions:
         """Return the rows of each version as plain Python values. No version is read twice.
 
-        :param columns: the columns and their types; only `timestamp` matters
+        :param columns: the columns and their types; only the type `timestamp` has an effect
         """
         names = tuple(columns)
         keys = {
@@ -83,7 +83,10 @@ class VersionedTable(ABC):
 
 
 def in_utc(column: str) -> str:
-    """Return a timestamp without a zone, in UTC; it does not depend on the session time zone."""
+    """Return the SQL of a timestamp in UTC, without a zone.
+
+    The session's time zone has no effect.
+    """
     seconds = f"cast(cast(unix_micros({column}) as decimal(20, 0)) / 1000000 as decimal(18, 6))"
     return f"timestamp_ntz'1970-01-01 00:00:00' + make_dt_interval(0, 0, 0, {seconds})"
 

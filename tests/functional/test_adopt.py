@@ -1,8 +1,4 @@
-"""`adopt_table` makes an existing table an MV: later runs compare the rows with the query.
-
-Each test creates a table of the same shape by hand. A test only lists how the table differs from
-that shape.
-"""
+"""`adopt_table` turns an existing table into an MV. Later runs compare the table with the query."""
 
 from __future__ import annotations
 
@@ -58,7 +54,7 @@ def rows_of(upstream: str = "{schema}.people") -> str:
 def make_table(
     project: Project, name: str = "mv", rows: str = "", columns: str = "", using: str = ""
 ) -> None:
-    """Create a table as another program would. By default it has the rows that the MV will have."""
+    """Create a table without dbt. By default, the table has the rows that the query returns."""
     columns = columns or "id int, name string, twice int"
     project.sql(f"create table {{schema}}.{name} ({columns}) using {using or project.file_format}")
     project.sql(f"insert into {{schema}}.{name} " + (rows or rows_of()))
@@ -72,7 +68,7 @@ def write(project: Project, name: str = "mv", query: str = QUERY, **config: obje
 
 @pytest.fixture
 def adopting(project: Project) -> Project:
-    """Create an upstream of 20 rows and, by hand, a table with the same 20 rows."""
+    """Create an upstream with 20 rows and, without dbt, a table with the rows of the query."""
     make_upstream(project)
     make_table(project)
     write(project, backfill_rate_limit=8)
@@ -92,13 +88,13 @@ def shown(project: Project, where: str = "true", name: str = "mv") -> list[tuple
 
 
 def files(project: Project, name: str = "mv") -> set[str]:
-    """Return the files that contain the rows of a table."""
+    """Return the paths of the data files of a table."""
     column = "_file" if project.file_format == "iceberg" else "_metadata.file_path"
     return {row[0] for row in project.sql(f"select distinct {column} from {{schema}}.{name}")}
 
 
 def dies_inside(project: Project, step: str) -> Interceptor:
-    """End the run inside the script of this step, after the first statement that writes."""
+    """Return an interceptor that ends a run after the first writing statement of this script."""
 
     def intercept(sql: str, proceed: Proceed) -> None:
         if step not in sql:
@@ -114,10 +110,6 @@ def dies_inside(project: Project, step: str) -> Interceptor:
 
 @pytest.mark.every_profile
 def test_where_nothing_differs_no_row_of_the_table_is_written(adopting: Project) -> None:
-    """A run refuses the table and names both options.
-
-    The operation says what the next runs will do, and the next runs do so.
-    """
     project, before = adopting, files(adopting)
     refused = project.fail()
     assert_refused(refused, "mv", FOREIGN, "adopt_table --args '{model: mv}'", "replace_existing")
@@ -159,7 +151,7 @@ def test_what_differs_is_put_right_and_changes_are_merged_all_the_while(project:
     assert project.run().message("mv") == "PAUSED (40.0 %)"
     write(project, backfill_rate_limit=8)
 
-    # These changes lie below the position, above the position, and on both sides.
+    # Change rows below and above the MV's position, and move one row from below it to above it.
     project.sql("update {schema}.people set name = 'later' where id in (2, 16)")
     project.sql("delete from {schema}.people where id in (4, 18)")
     project.sql("update {schema}.people set id = 40 where id = 6")
@@ -175,7 +167,7 @@ def test_what_differs_is_put_right_and_changes_are_merged_all_the_while(project:
 
 
 def test_a_table_in_whose_name_spark_sees_a_secret_is_adopted(project: Project) -> None:
-    """Spark shows no property of an Iceberg table if the property contains `url`."""
+    """Spark does not show a property of an Iceberg table if the property contains `url`."""
     make_upstream(project)
     make_table(project, "urls")
     write(project, "urls")
@@ -195,8 +187,8 @@ def test_a_run_that_died_while_it_took_the_table_is_completed_by_the_next_one(
     assert_refused(project.fail(), "mv", FOREIGN, "adopt_table")
     adopt(project)
 
-    # The run dies four times: before the state exists, inside the script that creates the state,
-    # before the plan, and after the plan.
+    # Kill the run four times: before the state exists, inside the script that creates the state,
+    # before the plan exists, and after the plan exists.
     project.fail(intercept=crash_before(": create the tables"))
     assert existing_tables(project, "mv__progress") == []
     project.fail(intercept=dies_inside(project, ": create the tables"))
@@ -228,8 +220,8 @@ def test_a_full_refresh_replaces_a_table_only_where_the_model_says_so(
 
     write(project, replace_existing=True)
     assert_refused(project.fail(), "mv", FOREIGN)
-    # The full refresh dies half way: first the state exists but the table is not an MV yet; then
-    # the table is an MV but still has its rows.
+    # Kill the full refresh twice. After the first kill, the state exists but the table is not an MV
+    # yet. After the second kill, the table is an MV but still has its old rows.
     project.fail("--full-refresh", intercept=dies_inside(project, ": create the tables"))
     assert_refused(project.fail(), "mv", FOREIGN, "--full-refresh")
     project.fail("--full-refresh", intercept=crash_before(": plan the barrier 1"))
@@ -250,7 +242,7 @@ def test_a_view_is_replaced_by_what_drops_no_table(project: Project) -> None:
     assert_refused(project.fail("--select", "seen"), "seen", "seen exists, but was not made by")
     assert "adopt" not in project.run("--select", "seen", "--full-refresh").output
     assert shown(project, name="seen") == expected(project)
-    # Drop the view again, as if the statement that drops the view was sent twice.
+    # Drop the view again, because dbt can send the statement twice after a lost connection.
     with contextlib.suppress(Exception):
         project.sql("drop view if exists {schema}.seen")
     assert "CAUGHT UP" in project.run("--select", "seen").message("seen")
@@ -284,7 +276,9 @@ SPOILED = {
 
 @pytest.fixture(scope="module")
 def spoiled(shared_project: MakeProject) -> tuple[Project, RunResult]:
-    """Tables that are marked but cannot be adopted, and one run of their models."""
+    """Create tables that have the mark of `adopt_table` but cannot be adopted, and run their
+    models.
+    """
     project = shared_project("not_adopted")
     make_upstream(project)
     for name, (columns, select, _) in SPOILED.items():
@@ -338,9 +332,8 @@ def test_what_is_no_table_of_the_models_format_is_refused_by_the_operation(
 
 @pytest.fixture
 def cloned(project: Project) -> Project:
-    """Create the MV `prod` and stop in the middle of its backfill.
-
-    The model `mv` has the same query.
+    """Create the MV `prod`, which has read a part of its rows, and a model `mv` with the same
+    query.
     """
     make_upstream(project)
     write(project, "prod", backfill_rate_limit=8)
@@ -401,9 +394,6 @@ def test_a_clone_is_the_first_table_of_its_schema(cloned: Project) -> None:
 
 @cloned_by_dbt
 def test_a_clone_without_its_state_is_never_taken_for_an_mv(cloned: Project) -> None:
-    """It does not matter if `dbt clone` or a script made the clone. The user can adopt the clone,
-    or clone the MV together with its state.
-    """
     project, prod = cloned, f"{cloned.schema}.prod"
     copy_table(project, "prod", "mv")
     refused = project.fail("--select", "mv")
@@ -413,7 +403,8 @@ def test_a_clone_without_its_state_is_never_taken_for_an_mv(cloned: Project) -> 
     tested = project.dbt("test", "--select", "mv", expect=False)
     assert f"mv is a clone of the MV {prod}, but the state of" in tested.error
 
-    # The state that was copied with the table may belong to another barrier.
+    # A script that copies the table and its state one after the other may copy them at different
+    # barriers.
     copy_table(project, "prod__progress", "mv__progress")
     facts = f"mv is a copy of the MV {prod}, and its state is a copy too"
     assert_refused(project.fail("--select", "mv"), "mv", facts, "clone_backfill", "adopt")
@@ -445,7 +436,7 @@ def test_an_mv_in_the_middle_of_a_barrier_is_not_cloned(cloned: Project) -> None
 
 
 def copy_table(project: Project, old: str, new: str) -> None:
-    """Copy a table as dbt's `clone` does on Delta. On Iceberg, copy the rows and the properties."""
+    """Clone a Delta table like `dbt clone`. Copy an Iceberg table with its rows and properties."""
     if project.file_format == "delta":
         project.sql(f"create table {{schema}}.{new} shallow clone {{schema}}.{old}")
         return
@@ -467,9 +458,7 @@ def operation(macro: str, **arguments: object) -> tuple[str, ...]:
 
 @filled_up
 def test_a_table_that_fills_its_texts_up_with_blanks_is_refused(project: Project) -> None:
-    """The table has a char(9). A select of the table and a select of the query both return the type
-    string.
-    """
+    """In a select, Spark reports the type of a char(9) column as string."""
     make_upstream(project)
     make_table(project, columns="id int, name char(9), twice int")
     write(project)

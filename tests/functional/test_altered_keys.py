@@ -1,8 +1,8 @@
 """Keys that a change feed may alter are treated as altered, even if they are not.
 
 The feeds of Delta and Iceberg pass values through Java. Bytes that are not valid UTF-8 become
-U+FFFD, but a text may also contain a real U+FFFD. The days of October 1582 that the calendar skips
-become the 15th.
+U+FFFD, but a text may also contain a real U+FFFD. The days of October 1582 that the Gregorian
+calendar skips become October 15th.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def test_a_sweep_and_a_backfill_end_although_such_a_key_changes_before_each_barr
 
 
 KEYS = {
-    # The first text contains a real U+FFFD.
+    # EFBFBD is U+FFFD in UTF-8. FF and FE are not valid UTF-8.
     "text": ("string", [f"cast(X'61{odd}' as string)" for odd in ("EFBFBD", "FF", "FE", "62")]),
     "day": ("date", [f"date'1582-10-{day}'" for day in (15, 10, 11, 20)]),
 }

@@ -1,5 +1,6 @@
-"""`backfill_order: descending` reads the newest keys first. The MV then has the rows with `pk >=
-current_pos`.
+"""With `backfill_order: descending`, a backfill reads the greatest keys first.
+
+During the backfill, the MV has the rows with `pk >= current_pos`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def write(project: Project, query: str = QUERY, **config: Any) -> None:
 
 @pytest.fixture
 def project(project: Project) -> Project:
-    """Create an upstream with twenty days of five events each, and an MV."""
+    """Create an upstream with five events on each of twenty days, and write a model."""
     project.create_table("events", "day date, id int, name string")
     project.sql(
         f"insert into {{schema}}.events select {DAY}, cast(id as int), concat('n', id)"
@@ -51,7 +52,7 @@ def shown(project: Project, since: str = "true", columns: str = "day, id, name")
 
 
 def change(project: Project, number: int) -> None:
-    """Add a newer event, and change events on both sides of the position."""
+    """Add a newer event, and change events on both sides of the MV's position."""
     for sql in (
         f"insert into {{schema}}.events values (date'2025-01-0{number}', {1000 + number}, 'new')",
         f"update {{schema}}.events set name = 'changed {number}' where id % 10 = {number}",
@@ -62,7 +63,6 @@ def change(project: Project, number: int) -> None:
 
 
 def test_the_newest_keys_come_first_and_are_followed_from_then_on(project: Project) -> None:
-    """The order is descending in all columns of the key."""
     first = project.run("--select", "mv")
     assert "mv [BARRIER 1 · 30.0 % · 30 of 100 rows · +30 backfilled" in first.output
     assert positions(project) == [("2024-01-15", 70, False)]
@@ -78,8 +78,8 @@ def test_the_newest_keys_come_first_and_are_followed_from_then_on(project: Proje
     assert statuses(project) == {"complete": "fail", "consistent": "pass"}
     assert "all equal" in project.operation("verify_backfill", model="mv").output
 
-    # The backfill stays descending, even if the config now says ascending and the MV gets more
-    # vnodes.
+    # A backfill that has begun stays descending, even if `backfill_order` changes and the MV gets
+    # more vnodes.
     project.operation("rescale_backfill", model="mv", vnode_count=8)
     change(project, 2)
     write(project, backfill_order="ascending", vnode_count=8)
@@ -115,7 +115,8 @@ def test_vnodes_at_different_positions_come_together_at_the_one_that_read_least(
     assert sorted(row[:2] for row in positions(project))[1] == ("2024-01-15", 70)
     assert statuses(project)["consistent"] == "pass"
 
-    # Vnodes 0 and 1 have read further than 2 and 3. The rescale merges 0 with 2, and 1 with 3.
+    # Vnodes 0 and 1 have read more keys than vnodes 2 and 3. The rescale merges vnode 0 with vnode
+    # 2, and vnode 1 with vnode 3.
     down = project.operation("rescale_backfill", model="mv", vnode_count=2)
     assert "rows are read again]" in down.output
     assert positions(project) == [("2024-01-15", 70, False)]
@@ -155,8 +156,8 @@ def test_a_sweep_and_a_fill_go_down_too(project: Project) -> None:
     project.run("--select", "mv")
     assert statuses(project) == {"complete": "pass", "consistent": "pass"}
 
-    # Another table replaces the upstream. The sweep compares the MV slice by slice, with a crash in
-    # between.
+    # Replace the upstream by another table, so that a sweep compares the MV slice by slice. The
+    # sweep is killed once.
     project.sql("drop table {schema}.events")
     project.create_table("events", "day date, id int, name string")
     project.sql(

@@ -1,6 +1,6 @@
-"""The user names a change table.
+"""With `change_feed`, runs read the changes from a table that the user names.
 
-Runs read this table instead of the upstream's feed. The upstream may have no feed.
+The upstream then needs no feed of its own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from support.project import MakeProject, Project, RunResult
 
 COLUMNS = "id int, name string"
 
-# Each MV reads the same events, but each change table has other names for the operations.
+# All change tables have the same events, but each uses other words for the operations.
 WORDS = {
     "cdf": {
         "insert": "'insert'",
@@ -44,7 +44,10 @@ def followed(events: str, **options: Any) -> str:
 
 
 def emit(project: Project, *events: tuple[str, int, int, str | None]) -> None:
-    """Append events to each change table: an operation, a step, and a row of the upstream."""
+    """Append events to each change table.
+
+    An event is an operation, a sequence number (`step`), and a row of the upstream.
+    """
     for name, words in WORDS.items():
         rows = []
         for operation, step, key, text in events:
@@ -59,7 +62,7 @@ def make_people(project: Project) -> None:
 
 
 def assert_exact(project: Project, *names: str) -> None:
-    """Assert that each MV is equal to its query on the current upstream, up to its position.
+    """Assert that each MV equals its query on the current upstream, up to the MV's position.
 
     Without names, all MVs are checked.
     """
@@ -72,7 +75,6 @@ def assert_exact(project: Project, *names: str) -> None:
 
 
 def assert_told_exact(project: Project) -> None:
-    """Assert that all MVs are equal to their queries, and that the generic test passes."""
     assert_exact(project)
     tested = project.dbt("test", "--select", "test_name:backfill_consistent")
     assert [node.status for node in tested.nodes] == ["pass"] * len(WORDS)
@@ -88,9 +90,9 @@ def make_events(project: Project) -> None:
 
 @pytest.fixture(scope="module")
 def people(shared_project: MakeProject) -> Project:
-    """Create the upstream, its change tables, and an MV for each change table.
+    """Create an upstream, its change tables, and a model for each change table.
 
-    Each test continues with the MVs that the previous one left.
+    Each test continues with the tables as the previous test left them.
     """
     project = shared_project("change_feeds")
     make_people(project)
@@ -111,8 +113,8 @@ def test_the_events_of_the_users_own_are_followed_through_the_backfill(people: P
         assert first.message(f"mv_{name}") == "BARRIER 1 (40.0 %)"
     assert_exact(people)
 
-    # Changes below the position: two updates of one key out of order, a delete, an insert, a
-    # changed key.
+    # Change rows below and above the MV's position. The events of the two updates of id 20 arrive
+    # in the wrong order.
     people.sql("update {schema}.people set name = 'second' where id = 20")
     people.sql("delete from {schema}.people where id in (30, 80)")
     people.sql("update {schema}.people set name = 'above' where id = 90")
@@ -127,12 +129,11 @@ def test_the_events_of_the_users_own_are_followed_through_the_backfill(people: P
         assert "re-anchored" not in second.output
     assert_told_exact(people)
 
-    # Repeat the events, and add one event that arrives late. None of these events changes the MV.
+    # Send two events again, and send one old event late. These events must not change the MV.
     emit(people, ("after", 12, 20, "second"), ("delete", 13, 30, "n3"), ("after", 9, 25, "older"))
-    # One key is inserted again. Another key is inserted and deleted.
     people.sql("insert into {schema}.people values (30, 'again')")
     emit(people, ("insert", 22, 30, "again"), ("insert", 23, 26, "x"), ("delete", 24, 26, "x"))
-    cdf = ("--select", "mv_cdf")  # this table has two columns for the order
+    cdf = ("--select", "mv_cdf")  # two columns define the order of this table's events
     while not people.run(*cdf).message("mv_cdf").endswith("(100.0 %)"):
         pass
     assert_exact(people, "cdf")
@@ -147,8 +148,8 @@ def test_the_events_of_the_users_own_are_followed_through_the_backfill(people: P
 
 @pytest.mark.every_profile
 def test_an_event_may_be_cleaned_away_before_a_run_has_read_it(people: Project) -> None:
-    """Iceberg's row lineage no longer shows the deleted event, but the previous snapshot still has
-    it.
+    """Iceberg's row lineage does not show a deleted event, but the previous snapshot still has the
+    event.
     """
     if not people.exists("mv_cdf"):
         people.run()

@@ -1,6 +1,4 @@
-"""`dbt-backfill` on a real project: it loops, reports, and decides by the results of dbt's
-commands.
-"""
+"""The command `dbt-backfill` repeats dbt's commands on a real project and reports the results."""
 
 from __future__ import annotations
 
@@ -89,7 +87,7 @@ def test_it_steers_and_ends_as_its_exit_codes_say(people: Project) -> None:
 
 
 def order(output: str) -> list[str]:
-    """Return the barriers in the order of their lines, for example `left_mv 1`."""
+    """Return the name and number of each barrier in the order of the output, e.g. `left_mv 1`."""
     return [f"{mv} {epoch}" for mv, epoch in re.findall(r"(\w+_mv) \[BARRIER (\d+) ", output)]
 
 

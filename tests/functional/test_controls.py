@@ -1,4 +1,4 @@
-"""Controls, which people set while a backfill runs, and budgets, which limit one run."""
+"""People set controls while a backfill runs. A budget limits one run."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ def write(project: Project, mv: str = "mv", table: str = "numbers", **config: ob
 
 
 def setting(project: Project, operation: str, **arguments: object) -> tuple[str, str]:
-    """Set a control. Return the line that says what applies now, and the script that sets the
-    control.
-    """
+    """Set a control. Return the printed line that describes it, and the SQL script that sets it."""
     result = project.operation(operation, model="mv", **arguments)
     [line] = [line for line in result.messages if line.startswith("mv: ")]
     [script] = [sql for sql in result.statements if "insert into" in sql]
@@ -35,7 +33,10 @@ def setting(project: Project, operation: str, **arguments: object) -> tuple[str,
 
 
 def while_committing(project: Project, settings: dict[int, str]) -> Interceptor:
-    """Send these scripts again just before a commit, as another session would."""
+    """Return an interceptor that sends `settings[n]` just before the commit of barrier n.
+
+    In reality, another session would send such a script.
+    """
 
     def intercept(sql: str, proceed: Proceed) -> None:
         for barrier, script in settings.items():
@@ -51,7 +52,7 @@ def while_committing(project: Project, settings: dict[int, str]) -> Interceptor:
 def test_controls_act_on_a_run_that_loops_and_survive_it(project: Project) -> None:
     make_numbers(project, 200)
     write(project, backfill_rate_limit=10, run_rows=15)
-    # The budget is 15 rows: the last range is cut to the 5 rows that remain.
+    # The first barrier reads 10 rows. The budget of 15 rows leaves 5 rows for the second barrier.
     assert project.run().message("mv") == "BARRIERS 1 to 2 (7.5 %), BUDGET SPENT"
 
     line, pause = setting(project, "pause_backfill", by="bob")
@@ -61,7 +62,8 @@ def test_controls_act_on_a_run_that_loops_and_survive_it(project: Project) -> No
     line, throttle = setting(project, "throttle_backfill", rows=35, by="it's me")
     assert re.fullmatch(rf"mv: throttled to 35 rows by it's me {SINCE}", line)
 
-    # There is no table of controls when this run starts. The table appears while the run loops.
+    # The table of controls does not exist when this run starts. Another session creates it during
+    # the run.
     project.sql("drop table {schema}.mv__controls")
     write(project, backfill_rate_limit=10, barriers_per_run="all")
     run = project.run(intercept=while_committing(project, {3: throttle, 4: pause}))
@@ -82,7 +84,7 @@ def test_controls_act_on_a_run_that_loops_and_survive_it(project: Project) -> No
     counts = "min(id), max(id), count(*), count_if(name = 'NEW')"
     assert project.rows(f"select {counts} from {{schema}}.mv") == [(1, 60, 60, 1)]
 
-    # A throttle applies to later runs too. It overrides the config until it is removed.
+    # A throttle also applies to later runs. It overrides the model's config until it is removed.
     line, _ = setting(project, "throttle_backfill", rows=35, by="it's me")
     assert re.fullmatch(rf"mv: {throttled}", line)
     write(project, backfill_rate_limit=10)
@@ -100,7 +102,7 @@ def test_controls_act_on_a_run_that_loops_and_survive_it(project: Project) -> No
 def test_a_run_ends_with_its_time_and_sizes_ranges_by_a_target(project: Project) -> None:
     make_numbers(project, 100)
     write(project, "hurried", backfill_rate_limit=10, run_minutes=0.0001)
-    # No barrier is that short, so each range has half the rows of the previous one.
+    # No barrier can finish in 0.001 seconds, so each range has half the rows of the previous range.
     make_numbers(project, 10000, "many")
     sized = {"backfill_rate_limit": 4000, "barrier_seconds": 0.001}
     write(project, "sized", table="many", barriers_per_run=2, **sized)
@@ -110,11 +112,10 @@ def test_a_run_ends_with_its_time_and_sizes_ranges_by_a_target(project: Project)
     assert run.message("sized") == "BARRIERS 1 to 2 (60.0 %)"
     assert " · up to 2,000 by barrier_seconds · " in run.output
 
-    # A later run continues with the last size.
+    # A later run starts with the size of the last range.
     write(project, "sized", table="many", barriers_per_run=1, **sized)
     assert " · up to 1,000 by barrier_seconds · " in project.run("--select", "sized").output
 
-    # A pause also applies to this model.
     project.operation("pause_backfill", model="hurried", by="bob")
     message = project.run("--select", "hurried").message("hurried")
     assert re.fullmatch(rf"PAUSED \(10.0 %\) · paused by bob {SINCE}", message)

@@ -1,7 +1,4 @@
-"""dbt's and dbt-spark's features for tables work for a `backfilled_mv`.
-
-Most models are run once, in one dbt run. Each test looks at one feature.
-"""
+"""The features that dbt and dbt-spark have for tables also work for a `backfilled_mv`."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ COUNT = "(select count(*) from {{ this }})"
 
 
 def outside(sql: str) -> dict[str, Any]:
-    """Return a hook outside a transaction, as `before_begin` and `after_commit` create it."""
+    """Return a dbt hook that runs outside a transaction, like `before_begin` and `after_commit`."""
     return {"sql": sql, "transaction": False}
 
 
@@ -160,7 +157,7 @@ def project(shared_project: MakeProject, location: Path) -> Project:
 
 @pytest.fixture(scope="module")
 def first(project: Project) -> RunResult:
-    """Run all models, several at the same time. Most models are run only here."""
+    """Run all models of the project in four threads."""
     return project.dbt("run", "--threads", "4", expect=False)
 
 
@@ -249,8 +246,10 @@ def test_table_properties_and_partitions_are_the_users(project: Project, first: 
 def test_a_column_that_was_described_before_it_came_gets_its_comment(
     new_project: Callable[[], Project],
 ) -> None:
-    """The new column comes after a column whose name begins with `#`. dbt's own listing of columns
-    ends at such a name."""
+    """dbt's own list of columns ends at a column whose name begins with `#`.
+
+    The new column comes after such a column.
+    """
     project = new_project()
     mapped = {"delta.columnMapping.mode": "name"}
     project.create_table("visits", "id int, `#at` int, place string", mapped)
@@ -355,9 +354,6 @@ def constraints(project: Project, table: str) -> dict[str, str]:
 def test_constraints_of_a_contract_are_those_of_the_table(
     project: Project, first: RunResult
 ) -> None:
-    """The table has the constraints after its creation, after a full refresh, and when the contract
-    changes.
-    """
     assert first["constrained"].status == "success", first.message("constrained")
     kept = {
         "known": "city <> 'nowhere'",
@@ -395,7 +391,7 @@ def test_constraints_of_a_contract_are_those_of_the_table(
 def test_a_constraint_that_spark_does_not_show_is_followed(
     new_project: Callable[[], Project],
 ) -> None:
-    """Spark hides a constraint that contains `url`, because it may be a secret."""
+    """Spark hides a constraint that contains `url`, because the text may be a secret."""
     project = new_project()
     project.create_table("visits", "id int, url string")
     project.sql("insert into {schema}.visits values (1, 'a'), (2, 'b')")
@@ -478,7 +474,9 @@ def test_compile_and_show_treat_the_model_as_plain_sql(project: Project, first: 
 
 @pytest.fixture(scope="module")
 def failed(project: Project, first: RunResult) -> RunResult:
-    """Change the upstream, then run three models at the same time. One model fails."""
+    """Change the upstream, then run three models at the same time. One run is killed before its
+    commit.
+    """
     assert first.nodes
     project.sql("insert into {schema}.people values (4, 'dan', 'bonn')")
     project.sql("update {schema}.people set name = 'new' where id = 2")
@@ -502,7 +500,6 @@ def test_retry_goes_on_after_a_failure(project: Project, failed: RunResult) -> N
 
 @not_on_hadoop
 def test_an_mv_that_is_renamed_with_its_state_goes_on(project: Project, failed: RunResult) -> None:
-    """The fixture `failed` has changed the upstream since the last barrier of this MV."""
     assert failed.nodes
     for old, new in zip(tables_of("dressed_up"), tables_of("renamed"), strict=True):
         project.sql(f"alter table {{schema}}.{old} rename to {{schema}}.{new}")
@@ -525,7 +522,6 @@ def test_an_mv_that_is_renamed_with_its_state_goes_on(project: Project, failed: 
 def test_mvs_of_one_upstream_run_in_parallel(
     project: Project, first: RunResult, failed: RunResult
 ) -> None:
-    """The first run also runs all models in parallel."""
     for name in ("limited", "protected"):
         assert first[name].status == "success", first.message(name)
     assert "BARRIERS 1 to 2 (100.0 %)" in first.message("limited")
@@ -555,6 +551,6 @@ def test_grants_fail_on_open_source_spark_as_for_any_model(
     assert first["granted"].status == "error"
     assert "The statement or clause: GRANT is not valid" in first.message("granted")
     assert "org.apache.spark" not in first.message("granted")
-    # The barrier was committed before the GRANT failed, so nothing is lost.
+    # Spark refused the GRANT after the barrier was committed, so the MV has its rows.
     assert project.value("select max(epoch) from {schema}.granted__progress") == 1
     assert project.value("select count(*) from {schema}.granted") == 3

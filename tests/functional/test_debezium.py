@@ -1,6 +1,6 @@
-"""Real events of Debezium, written while writers are at work and Debezium is killed.
+"""A real Debezium is killed while other programs write to its PostgreSQL table.
 
-`make test-debezium` starts Debezium and runs these tests. Otherwise they are skipped.
+`make test-debezium` starts Debezium and runs these tests. Without it, pytest skips them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ alter table orders alter note set storage external, alter body set storage exter
 insert into orders (id, status, note)
 select i, 'before', repeat('n', 2500) from generate_series(1, 20) as i;
 """
-# The content of the table. The lock waits for open transactions, so all changes are committed.
+# Return the rows of the table and the current WAL position. The lock waits until all open
+# transactions have ended.
 TRUTH = """
 begin;
 lock table orders in share mode;
@@ -62,7 +63,7 @@ commit;
 
 
 def change(randomly: random.Random) -> str:
-    """Execute a random statement of a writer."""
+    """Return a random statement that changes the table `orders`."""
     key, other = randomly.randint(1, 40), randomly.randint(1, 40)
     word = f"'{randomly.randbytes(3).hex()}'"
     return randomly.choice(
@@ -116,9 +117,9 @@ def debezium(
 
 @pytest.fixture(scope="module")
 def truths(debezium: Debezium) -> list[dict[str, Any]]:
-    """Return the table's rows at several moments while writers change it.
+    """Return the rows of the table at several moments while other sessions change the table.
 
-    Debezium is killed in large transactions.
+    Debezium is killed inside large transactions.
     """
     database = debezium.database
 
@@ -143,8 +144,8 @@ def truths(debezium: Debezium) -> list[dict[str, Any]]:
         if len(truths) % 5 == 2 and kills < 3:
             told = debezium.bytes_told()
             database.sql(BIG)
-            # Debezium has written more than a heartbeat: some of the 30,000 events, in batches of
-            # 2,048.
+            # Wait until Debezium has written a part of the 30,000 events, not only heartbeats.
+            # Debezium writes batches of 2,048 events.
             while debezium.bytes_told() < told + (kills + 1) * 2_000_000:
                 time.sleep(0.005)
             debezium.kill()
@@ -174,8 +175,9 @@ def test_real_events_tell_every_state_of_the_table(
 def test_the_position_of_an_event_stands_for_the_commit_of_its_transaction(
     debezium: Debezium, truths: list[dict[str, Any]]
 ) -> None:
-    """At every position, the events up to the position are those of the transactions that are
-    committed up to it."""
+    """The events up to a position are exactly those of the transactions committed up to that
+    position.
+    """
     committed = debezium.database.sql(
         "select xid, (lsn - '0/0')::bigint from pg_logical_slot_peek_changes('witness', null, null)"
         " where data like 'COMMIT%'"
@@ -192,14 +194,17 @@ def test_the_position_of_an_event_stands_for_the_commit_of_its_transaction(
 
     assert misplaced == set()
     assert len(set(commit_of) & {event["source"]["txId"] for event in events}) > 300
-    # Debezium was killed inside a transaction: some events were written twice.
+    # Debezium was killed inside transactions, so it has written some events twice.
     told = {(e["source"]["lsn"], e["op"], str(e["after"])) for e in events}
     assert len(events) > len(told) > 100_000
 
 
 @dataclass
 class EventLanding(Landing):
-    """Append the events, including heartbeats, that Debezium has written since the last call."""
+    """Append to the change table the events that Debezium has written since the last call.
+
+    The events include heartbeats.
+    """
 
     feeds: Feeds = field(kw_only=True)
     debezium: Debezium = field(kw_only=True)
@@ -209,7 +214,7 @@ class EventLanding(Landing):
     options: ClassVar[Mapping[str, Any]] = {"format": "debezium"}
 
     def land(self) -> None:
-        """Land at least all changes that are already committed."""
+        """Append at least the events of all transactions that are already committed."""
         self.debezium.wait(self.truth.read())
         events = list(self.debezium.events())
         file = self.debezium.directory / f"{self.told}.jsonl"
@@ -232,10 +237,10 @@ other key is greater.
 def test_an_mv_of_a_live_table_is_exact_at_each_barrier(
     project: Project, database: Database, tmp_path: Path, identity: str
 ) -> None:
-    """Others write, Debezium is killed, the table is emptied, and updates leave large values
-    unchanged.
+    """Every version of the MV equals the rows that PostgreSQL had at the MV's position.
 
-    Every version of the MV equals what the database itself contained at the MV's position.
+    Meanwhile other sessions write, Debezium is killed, and the table is emptied. Some updates do
+    not change the large (TOAST) values of a row.
     """
     name = f"debezium_{identity}"
     debezium = Debezium(

@@ -1,7 +1,4 @@
-"""`drop_backfill` drops the tables of one MV. `backfill_orphans` lists MVs that may be dropped.
-
-The MVs are built once. Some of their models no longer exist, or are a `table` now.
-"""
+"""`drop_backfill` drops the tables of one MV. `backfill_orphans` lists MVs that may be dropped."""
 
 from __future__ import annotations
 
@@ -34,7 +31,7 @@ def make_people(project: Project) -> None:
 
 @pytest.fixture(scope="module")
 def project(shared_project: MakeProject) -> Project:
-    """Create MVs. Some of their models are then removed, changed to a `table`, or both."""
+    """Create MVs. Then remove some of the models, change some to a `table`, or do both."""
     project = shared_project("drop_backfill")
     make_people(project)
     project.sql("create table {schema}.people__progress as select 1 as id")
@@ -81,11 +78,10 @@ MADE_BY_OTHERS = "was not made by this materialization"
 
 @pytest.mark.every_profile
 def test_beside_a_table_that_is_not_ours_nothing_is_dropped(project: Project) -> None:
-    """Iceberg keeps the package's properties on a table with which a `table` model has replaced the
-    MV.
+    """If a `table` model replaces an MV, Iceberg keeps this package's properties, but Delta does
+    not.
 
-    Delta does not keep them. On Iceberg behind a Thrift server, the Hive metastore does not show
-    them.
+    On Iceberg behind a Thrift server, the Hive metastore does not show the properties.
     """
     schema = project.schema
     before = project.rows("show tables in {schema}")
@@ -106,7 +102,7 @@ def test_beside_a_table_that_is_not_ours_nothing_is_dropped(project: Project) ->
 
 
 def twice(sql: str, proceed: Proceed) -> None:
-    """Send each statement that drops something twice, as after a lost connection."""
+    """Send each `drop table` or `drop tag` twice, as dbt does after a lost connection."""
     proceed()
     if re.search(r"\bdrop (table|tag)\b", sql):
         proceed()

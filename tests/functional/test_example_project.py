@@ -1,4 +1,4 @@
-"""The example project: dbt can parse it, its key is correct, and its run-operations work."""
+"""dbt can parse the example project, its key is correct, and its run-operations work."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ DAYS = [dt.date(2013, 2, 8), dt.date(2013, 7, 10)]
 
 @pytest.fixture(scope="module")
 def example(shared_project: MakeProject, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """Set up the example's models and macros in the test's schema, with the flights of two days.
+    """Set up the example project in the test's schema, with the flights of two days.
 
-    Each test continues with what the previous one left.
+    Each test continues with the tables as the previous test left them.
     """
     project = shared_project("example")
     settings = yaml.safe_load((EXAMPLE / "dbt_project.yml").read_text())
@@ -50,7 +50,7 @@ def version(project: Project) -> int:
 
 
 def feed(project: Project, from_version: int) -> dict[tuple[str, dt.date], int]:
-    """Return the number of rows in the upstream's change data feed, by change and day."""
+    """Count the rows of the upstream's change data feed by kind of change and by day."""
     rows = project.sql(
         "select _change_type, flight_date, count(*) from "
         f"table_changes('{{schema}}.flights', {from_version}) group by all"

@@ -17,10 +17,7 @@ QUERY = f"select id, amount from {source('up')} where amount >= 0"
 
 @pytest.fixture
 def project(project: Project) -> Project:
-    """Create an upstream with four files.
-
-    Each file has keys of the whole key range, in no order.
-    """
+    """Create an upstream of four files. Each file has small and large keys."""
     project.create_table("up", "id int, amount int", {})
     for file in range(4):
         project.sql(
@@ -165,7 +162,6 @@ def test_what_a_run_with_nothing_to_do_would_refuse_is_refused(project: Project)
 
 
 def test_what_the_next_run_takes_or_goes_on_with_is_told(project: Project) -> None:
-    """The next run adopts a marked table, or continues a first run that died early."""
     rows = "select id, amount from {schema}.up where id < 90"
     project.sql(f"create table {{schema}}.mv using {project.file_format} as {rows}")
     project.write({"mv": model(QUERY, backfill_rate_limit=40)}, sources=["up"])

@@ -1,4 +1,4 @@
-"""The events of a PostgreSQL feed are read in one shape, from each of the formats."""
+"""The package reads the events of a PostgreSQL table into the same columns from every format."""
 
 from __future__ import annotations
 
@@ -89,8 +89,9 @@ def test_landed_events_stand_as_they_are(feeds: Feeds) -> None:
 
 
 def test_declared_events_are_told_by_the_columns_that_the_model_names(feeds: Feeds) -> None:
-    """If a before-image and an after-image have the same sequence, the after-image counts, even if
-    its value is null.
+    """If both images of an update have the same sequence number, the after-image counts.
+
+    This is also true if the after-image has a null.
     """
     feed = feeds.feed("declared", "declared", **DECLARED)
     feed = feeds.check(feed, {"id": "bigint", "name": "string"})
@@ -123,8 +124,9 @@ def test_declared_events_are_told_by_the_columns_that_the_model_names(feeds: Fee
 def test_conditions_reach_the_scan(
     feeds: Feeds, table: str, options: dict[str, Any], columns: list[str]
 ) -> None:
-    """Conditions on the position, the key and the transaction reach the scan, so that it skips
-    files.
+    """Spark pushes conditions on the position, the key and the transaction into the scan.
+
+    Then the scan can skip files.
     """
     feed = feeds.feed(table, table, **options)
     plan = feeds.explain(
@@ -167,7 +169,7 @@ def recorded(feeds: Feeds) -> dict[str, Any]:
 def test_real_events_of_debezium_tell_every_state_of_the_table(
     feeds: Feeds, recorded: dict[str, Any]
 ) -> None:
-    """At each commit, the events give the rows that PostgreSQL itself reported then."""
+    """The rows derived from the events equal the rows that PostgreSQL reported at each commit."""
     truths = [json.loads(line) for line in (DATA / "debezium_truth.jsonl").read_text().splitlines()]
     assert feeds.differing(recorded, truths) == []
     assert feeds.landed(recorded) > truths[-1]["position"]
@@ -176,7 +178,7 @@ def test_real_events_of_debezium_tell_every_state_of_the_table(
 def test_a_snapshot_of_debezium_is_a_gap_and_a_truncation_a_break(
     feeds: Feeds, recorded: dict[str, Any]
 ) -> None:
-    """A transaction ends at the commit position that the events of the next transaction contain."""
+    """An event of Debezium contains the commit position of the previous transaction."""
     place = feeds.place(recorded, "1")
     [snapshot, truncation] = place["breaks"]
     rows = feeds.rows_sql(recorded, "id")

@@ -1,8 +1,7 @@
-"""`full_refresh_mode: beside`: a next generation is filled while changes are merged into the MV in
-use.
+"""`full_refresh_mode: beside` fills a second table, the next generation, while the MV stays in use.
 
-A reader looks at the MV before each statement of the runs. The reader always finds all rows of the
-previous query or all rows of the new query.
+The tests read the MV before each statement of the runs. They always find all rows of the previous
+query or all rows of the new query.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from support.checks import (
 )
 from support.project import Proceed, Project, crash_before
 
-# A quoted column has the same name as the upstream.
+# The column `people` has the same name as the upstream.
 OLD = f"select id, name from {source('people')} where `people` is null"
 NEW = f"select id, upper(name) as name, length(name) as size from {source('people')} where id <> 3"
 DOCS = {"relation": True, "columns": True}
@@ -74,8 +73,8 @@ def test_the_mv_in_use_is_complete_until_the_next_generation_stands_in_its_place
     assert first.message("mv") == "NEXT: BARRIER 1 (40.0 %)"
     assert project.rows("select * from {schema}.mv") == old_rows(project)
 
-    # Changes are merged into the MV in use and into the next generation. The same command continues
-    # the next generation.
+    # A second `--full-refresh` continues the next generation. Changes are merged into the MV in use
+    # and into the next generation.
     project.sql("update {schema}.people set name = 'later' where id in (2, 19)")
     project.sql("delete from {schema}.people where id = 5")
     second = project.run("--full-refresh", "--select", "mv", "last")
@@ -103,7 +102,6 @@ def test_the_mv_in_use_is_complete_until_the_next_generation_stands_in_its_place
     assert statuses(project) == {"complete": "pass", "consistent": "pass"}
     assert comments(project) == ("it's all", "who")
 
-    # Later runs are ordinary runs.
     project.sql("insert into {schema}.people (id, name) values (50, 'x')")
     project.run("--select", "mv")
     assert project.rows("select * from {schema}.mv") == new_rows(project)
@@ -123,7 +121,7 @@ def test_a_run_may_die_anywhere_between_the_last_range_and_the_end(project: Proj
     assert project.rows("select * from {schema}.mv") == old_rows(project)
     project.fail("--select", "mv", intercept=crash_before("commit the barrier 2"))
     assert project.rows("select * from {schema}.mv") == new_rows(project)
-    # The plan already exists. The next generation is put into use once more.
+    # Kill the run after it has put the next generation in place and before it cleans up.
     last = project.fail("--select", "mv", intercept=crash_before("drop the next generation"))
     assert "put in place: full refresh" in last.output
     assert existing_tables(project, *NEXT) == [*NEXT]
@@ -139,10 +137,7 @@ def test_a_run_may_die_anywhere_between_the_last_range_and_the_end(project: Proj
 def test_a_next_generation_with_a_key_of_another_name_may_go_before_it_is_put_in_place(
     project: Project,
 ) -> None:
-    """The plan is given up because the next generation is gone.
-
-    The MV in use does not have the plan's key.
-    """
+    """The MV in use does not have the key column of the plan that is given up."""
     write(project, f"select id as person, name from {source('people')}", unique_key="person")
     dies = crash_before("put the next generation in place")
     project.fail("--full-refresh", "--select", "mv", intercept=dies)

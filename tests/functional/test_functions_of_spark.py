@@ -1,8 +1,8 @@
-"""Each function of Spark is tested in several sessions.
+"""Call every function of Spark in several sessions, and compare the values of each row.
 
-If a row gets different values, the package refuses the function or records the setting on which the
-value depends. Every function that a row-wise query may call is called as in the examples of Spark's
-documentation. The sessions differ in everything on which a query must not depend.
+If the values differ, the package must refuse the function, or record the setting on which the value
+depends. The calls are the examples of Spark's documentation. The sessions differ in everything that
+must not change the result of a query.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ ANSI = {"spark.sql.ansi.enabled": "true"}
 # Functions of these groups are refused because Spark plans them as other operators.
 NOT_ROW_WISE = {"agg_funcs", "window_funcs", "generator_funcs"}
 
-# Calls of functions that have no usable example. None: the function cannot be called.
+# Calls of functions for which Spark's documentation has no usable example. None means that the
+# tests cannot call the function.
 KINDS = ("bigint", "double", "float")
 CALLS: dict[str, str | None] = {
     **{f"kll_sketch_merge_{t}": f"kll_sketch_merge_{t}(kll_{t}, kll_{t}_2)" for t in KINDS},
@@ -82,11 +83,12 @@ CALLS: dict[str, str | None] = {
     **dict.fromkeys(("from_avro", "to_avro", "schema_of_avro", "from_protobuf", "to_protobuf")),
     **{f"st_{f}": None for f in ("asbinary", "geogfromwkb", "geomfromwkb", "setsrid", "srid")},
     "time": None,
-    # The first function always raises an error. The second one is a generator.
+    # `raise_error` always fails. `json_tuple` is a generator.
     **dict.fromkeys(("raise_error", "json_tuple")),
 }
 
-# Calls that return the same value in all sessions of this process, or on the same day.
+# Comparing sessions does not find these calls, because they return the same value within one
+# process or on one day.
 NOT_TRIED = {
     "current_catalog()", "current_date", "current_date()", "curdate()", "current_user()", "user()",
     "session_user()", "input_file_name()", "input_file_block_start()", "input_file_block_length()",
@@ -173,7 +175,7 @@ def split(expressions: str) -> list[str]:
 
 
 class Session:
-    """A session with its own settings. It evaluates expressions over a table."""
+    """A Spark session with its own settings, which evaluates expressions over a table."""
 
     def __init__(self, spark: Any, settings: Mapping[str, str], schema: str = SCHEMA) -> None:
         self.spark = spark.newSession()
@@ -183,7 +185,7 @@ class Session:
         self.zone = {**BASE, **settings}["spark.sql.session.timeZone"]
 
     def evaluate(self, expressions: Sequence[str], table: str, at_once: int = 60) -> dict[str, Any]:
-        """Return each expression's sorted values for the rows, or the error that it raises."""
+        """Return the sorted values of each expression over the rows of the table, or its error."""
         found: dict[str, Any] = {}
         for at in range(0, len(expressions), at_once):
             self._evaluate(expressions[at : at + at_once], table, found)
@@ -214,7 +216,7 @@ def _bare(expression: str) -> str:
 
 
 class Check:
-    """What the package finds in a query. Spark answers the package's statements."""
+    """The package's check of a query. The session runs the statements that the check sends."""
 
     def __init__(self, session: Session, table: str) -> None:
         self.table = table
@@ -223,7 +225,9 @@ class Check:
         self.macros.stub("run_table", lambda step, sql: session.spark.sql(sql).collect())
 
     def find(self, *expressions: str) -> str | list[str]:
-        """Return why a query of these expressions is refused, or its recorded settings."""
+        """Return why a query of these expressions is refused, or the settings that are recorded for
+        it.
+        """
         query = f"select id, {', '.join(expressions)} from {SCHEMA}.{self.table}"
         try:
             query = self.macros.call("substitute_upstream", query, self.upstream)
@@ -273,7 +277,7 @@ def base(spark: Any) -> Session:
 
 @pytest.fixture(scope="module")
 def calls(spark: Any) -> dict[str, list[str]]:
-    """Return the calls of every function that a row-wise query may contain, by function."""
+    """Return the test's calls of every function that a row-wise query may contain."""
     registry = spark._jsparkSession.sessionState().functionRegistry()
     names, identifiers = registry.listFunction().iterator(), []
     while names.hasNext():
@@ -314,9 +318,7 @@ def test_every_function_is_called(calls: dict[str, list[str]], values: dict[str,
 def test_what_gives_another_value_at_another_time_or_place_is_refused(
     spark: Any, base: Session, values: dict[str, Any]
 ) -> None:
-    """A value may depend on chance, on the time, on the session's schema, or on the partition of a
-    row.
-    """
+    """A value may depend on chance, on the time, on the schema, or on the partition of a row."""
     tried = [call for call, value in values.items() if isinstance(value, list)]
     again = Session(spark, {"spark.sql.files.openCostInBytes": "1000000000"}, f"{SCHEMA}_2")
     other = again.evaluate(tried, f"{SCHEMA}.things")
@@ -324,7 +326,8 @@ def test_what_gives_another_value_at_another_time_or_place_is_refused(
     check = Check(base, "things")
 
     assert {"now()", "rand()", "random()"} <= differ
-    # A sketch randomly drops one half of its values, so two merges often give the same result.
+    # A sketch randomly drops half of its values. Two merges often give the same result, so the test
+    # merges up to 50 times.
     merge = "kll_sketch_merge_bigint(kll_bigint, kll_bigint_2)"
     assert any(
         again.evaluate([merge], f"{SCHEMA}.things")[merge] != values[merge] for _ in range(50)
@@ -394,8 +397,9 @@ def test_what_gives_another_value_in_ansi_mode_is_noted(
 
 @pytest.mark.core("session-delta")
 def test_each_setting_of_spark_is_known_to_give_other_values_or_not(spark: Any) -> None:
-    """A setting that is not in the file is new in this Spark. Find out what it does, and add it to
-    the file.
+    """If this test fails, Spark has a new setting.
+
+    Find out what the setting does, and add it to `recorded/spark_settings.json`.
     """
     macros, known = Macros(), json.loads(SETTINGS.read_text())
     entries = getattr(spark._jvm.org.apache.spark.sql.internal, "SQLConf$").__getattr__("MODULE$")
@@ -408,8 +412,8 @@ def test_each_setting_of_spark_is_known_to_give_other_values_or_not(spark: Any) 
     defaults = {name: macros.call("default_of_result_setting", name) for name in found}
     results = {name: default for name, default in defaults.items() if default is not None}
 
-    # Spark registers the settings of a part only after that part was used. Those settings are
-    # missing here.
+    # Spark registers some settings only after the part of Spark that reads them was used. Such
+    # settings may be missing in `found`.
     assert sorted(set(found) - set(known["result"]) - set(known["execution"])) == []
     assert sorted(results) == sorted(set(found) & set(known["result"]))
     assert {name: found[name] for name in results} == results
@@ -419,7 +423,7 @@ def test_the_common_settings_are_told_and_no_other(spark: Any) -> None:
     macros = Macros()
     expression = macros.call("common_settings_sql")
     others = {"spark.sql.session.timeZone": "Asia/Tokyo"}
-    # This setting has no effect without ANSI mode.
+    # `doubleQuotedIdentifiers` has no effect without ANSI mode.
     beside = {"spark.sql.ansi.doubleQuotedIdentifiers": ANSI}
 
     def read(**settings: str) -> dict[str, str]:

@@ -1,6 +1,7 @@
-"""`backfill_complete` and `backfill_consistent` pass after runs, and find what others have changed.
+"""`backfill_complete` and `backfill_consistent` pass after runs, and find changes by other
+programs.
 
-`test_verify_backfill.py` tests them while a barrier is not committed.
+`test_verify_backfill.py` runs them while a barrier is not committed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ MV = model(
 
 @pytest.fixture(scope="module")
 def project(shared_project: MakeProject) -> Project:
-    """Create other models, and an MV with a map and an array, in the middle of its backfill."""
+    """Create an MV with a map and an array that has read a part of its upstream."""
     project = shared_project("generic_tests")
     project.create_table(
         "people", "id int, name string, scores map<string, int>, tags array<string>"
@@ -52,7 +53,7 @@ def run_tests(project: Project) -> RunResult:
 
 
 def statuses(result: RunResult) -> dict[str, tuple[str, int | None]]:
-    """Return the status and the number of failures of each test, by the kind of test."""
+    """Return the status and the number of failures of each of the two generic tests."""
     return {
         "complete" if "complete" in node.name else "consistent": (node.status, node.failures)
         for node in result.nodes
@@ -63,8 +64,8 @@ def statuses(result: RunResult) -> dict[str, tuple[str, int | None]]:
 def test_a_partly_backfilled_mv_is_consistent_with_its_version_but_not_complete(
     project: Project,
 ) -> None:
-    """The upstream has changed since, but the MV is compared with the version that its state
-    records.
+    """The MV is compared with the upstream's version that its state records, not with the current
+    one.
     """
     project.sql("update {schema}.people set name = 'later' where id = 1")
 
@@ -85,7 +86,8 @@ def test_a_finished_mv_passes_both(finished: Project) -> None:
     assert statuses(run_tests(finished)) == {"complete": ("pass", 0), "consistent": ("pass", 0)}
 
 
-# Each statement, and how many rows differ after it. A map with another order is an equal map.
+# Statements that damage the MV, and the number of rows that differ afterwards. The order of the
+# entries in a map is not a difference.
 TAMPERED = (
     ("insert into {schema}.mv values (99, 'N99', map('a', 1), array('x'))", 1),
     ("delete from {schema}.mv where id = 5", 1),
@@ -110,7 +112,7 @@ def finished(project: Project) -> Project:
 
 @pytest.fixture
 def restored(finished: Project) -> Iterator[Project]:
-    """Yield the finished MV. Restore it after the test."""
+    """Yield the project with the finished MV, and restore the MV after the test."""
     version = finished.current_version("mv")
     yield finished
     finished.put_back("mv", version)
@@ -146,7 +148,7 @@ def test_a_table_of_another_materialization_is_refused_by_name(project: Project)
 
 
 def test_a_refusal_names_the_model_as_run_operations_take_it(project: Project) -> None:
-    """The table of the model has another name."""
+    """The model `versioned.v2` writes the table `versioned_v2`."""
     project.sql("drop table {schema}.versioned_v2__progress")
     result = project.fail("test", "--select", "versioned")
 

@@ -1,6 +1,4 @@
-"""The files of the history table `<mv>__barriers`. Each run adds one file and reads the table when
-it begins.
-"""
+"""Each run adds one file to the history table, and reads this table when the run begins."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Values and names that break code which pastes text into SQL, through every kind of barrier.
+"""Values and names with quotes, backslashes and braces pass unchanged through every kind of
+barrier.
 
-Two MVs follow one table. The key of one MV begins with a hostile text; the key of the other MV
-begins with a timestamp. The session's time zone changes from barrier to barrier. The other key
-types are tested in `tests/functional/test_materialization_keys.py` and by the random histories.
+Two MVs read one table. The key of one MV begins with a text, and the key of the other MV begins
+with a timestamp. The session's time zone changes between the barriers.
+`tests/functional/test_materialization_keys.py` and the random histories test the other key types.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ WORDS = (
     "007",
 )
 
-# In New York 1:30 occurs twice on one of these days, and one hour is skipped on the other.
+# In New York, 1:30 occurs twice on 2024-11-03, and the hour from 2:00 to 3:00 is skipped on
+# 2024-03-10.
 MOMENTS = (
     datetime(2024, 11, 3, 5, 30),
     datetime(2024, 11, 3, 6, 30),
@@ -57,7 +59,7 @@ MOMENTS = (
     datetime(1883, 11, 18, 17, 0),
 )
 
-# The column `hostile` has the same name as the table.
+# The table has a column with the same name.
 TABLE = "hostile"
 COLUMNS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "the key": ("string", WORDS),
@@ -73,7 +75,7 @@ COLUMNS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "{a}=(b);": ("decimal(38,0)", (Decimal(10**38 - 1), Decimal(1 - 10**38), None)),
 }
 
-# Delta itself cannot update a table that has both such a column and a change data feed.
+# Delta cannot update a table that has a change data feed and a backtick in the name of a column.
 OF_ICEBERG = {"back`tick``s": ("string", ("`", None, "``"))}
 
 MVS = {"hostile_by_text": ["key's", "k . 2"], "by_time_hostile": ["k . 2", "key's"]}
@@ -89,7 +91,7 @@ def columns_of(project: Project) -> dict[str, tuple[str, tuple[Any, ...]]]:
 
 
 def row(project: Project, number: int) -> str:
-    """Return the values of a row. No two rows have the same word and the same moment."""
+    """Return the values of a row as SQL. No two rows have the same word and the same moment."""
     values = [
         literal(values[number % len(values)], sql) for sql, values in columns_of(project).values()
     ]
@@ -102,10 +104,7 @@ def insert(project: Project, *numbers: int) -> None:
 
 
 def query(project: Project) -> str:
-    """Return a query of all columns.
-
-    The key columns get other names, and one column is an expression.
-    """
+    """Return a query of all columns that renames the key columns and adds an expression."""
     rest = ", ".join(quoted(name) for name in columns_of(project) if name not in ("the key", "k.2"))
     return (
         "select `k.2` as `k . 2`, `the key` as `key's`,"
@@ -132,7 +131,9 @@ def assert_consistent(project: Project) -> None:
 
 
 def assert_equal_to_query(project: Project) -> None:
-    """Compare the MVs in Spark, because Python cannot represent all of these values."""
+    """Compare the MVs with their queries in Spark, because Python cannot represent all of the
+    values.
+    """
     fresh = f"{query(project)}{{schema}}.{TABLE}".replace('{{ "{{" }}', "{{")
     for mv in MVS:
         rows = f"select * from {{schema}}.{mv}"
@@ -143,7 +144,7 @@ def assert_equal_to_query(project: Project) -> None:
 
 @pytest.fixture(scope="module")
 def project(shared_project: MakeProject) -> Iterator[Project]:
-    """Create the MVs and run the first barrier, which reads three rows."""
+    """Create the MVs, and run their first barrier, which reads three rows."""
     project = shared_project("hostile_values")
     columns = ", ".join(f"{quoted(name)} {sql}" for name, (sql, _) in columns_of(project).items())
     mapped = {"delta.columnMapping.mode": "name"} if project.file_format == "delta" else {}
@@ -158,7 +159,7 @@ def project(shared_project: MakeProject) -> Iterator[Project]:
 
 @pytest.fixture(scope="module")
 def version(project: Project) -> str | None:
-    """Return the version of the upstream at the first barrier of the MVs."""
+    """Return the version of the upstream that the first barrier has read."""
     return project.current_version(TABLE)
 
 
@@ -214,10 +215,10 @@ def test_hostile_rows_are_backfilled_to_the_end_and_again(project: Project) -> N
 def test_fields_of_a_struct_may_be_many_and_need_quotes(
     new_project: Callable[[], Project],
 ) -> None:
-    """Spark prints a type without the quotes and with at most 25 fields.
+    """Spark prints a struct type without quotes and with at most 25 fields.
 
-    The package sets an option to see more fields. SET takes a comment after the value as part of
-    the value.
+    The package raises this limit with a SET statement. Spark would take a comment after the value
+    as a part of the value.
     """
     project = new_project()
     path = project.root / "dbt_project.yml"

@@ -1,4 +1,4 @@
-"""Events of an Iceberg table between two barriers, and commits that change no rows."""
+"""Changes of an Iceberg table between two barriers, and commits that change no rows."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ in_a_metastore = pytest.mark.profiles(
 def make_people(
     project: Project, properties: dict[str, str] | None = None, last: int = 10, **config: Any
 ) -> Project:
-    """Create an upstream of two commits and `last` rows, and an MV that has read the first four
-    rows."""
+    """Create an upstream with `last` rows in two commits, and an MV that has read four rows."""
     project.create_table("people", "id int, name string", properties or {})
     project.sql("insert into {schema}.people select id, 'old' from range(1, 6)")
     rest = f"select id, concat('n', id) from range(6, {last + 1})"
@@ -39,9 +38,9 @@ def make_people(
 
 @pytest.fixture(scope="module")
 def people(shared_project: MakeProject) -> Project:
-    """Create an MV and stop in the middle of its backfill.
+    """Create an MV that has read a part of its upstream.
 
-    Each test continues with what the previous one left.
+    Each test continues with the tables as the previous test left them.
     """
     return make_people(shared_project("iceberg_upstreams"), last=40)
 
@@ -117,8 +116,9 @@ def test_compaction_of_the_upstream_and_of_the_mv_changes_no_row(people: Project
 def test_a_column_that_no_snapshot_has_yet_is_refused_until_something_is_written(
     people: Project,
 ) -> None:
-    """ALTER TABLE creates no snapshot. Spark reads a snapshot with the columns that the table had
-    then.
+    """ALTER TABLE creates no snapshot.
+
+    Spark reads a snapshot with the columns that the table had when the snapshot was created.
     """
     people.sql("alter table {schema}.people add column extra int")
     query = f"select id, extra from {source('people')}"
@@ -136,14 +136,15 @@ def test_a_column_that_no_snapshot_has_yet_is_refused_until_something_is_written
     assert read == people.rows("select id, cast(null as int) from {schema}.people")
 
 
-# Each entry: the query, the commit that changes rows, and how the columns are altered afterwards.
+# Each entry: the query, a commit that changes rows, and the changes of columns after that commit.
 ALTERED = {
     "anew": (
         "select id, a, b from ",
         "update {table} set a = 2 where id = 1",
         ("drop column b", "add column b string"),
     ),
-    # If only the current columns are compared, no row has changed.
+    # The commit changes only a column that is dropped afterwards. So the current columns show no
+    # change.
     "gone": (
         "select id, a, b from ",
         "update {table} set b = 'new b' where id = 1",
@@ -173,7 +174,7 @@ ALTERED = {
 
 
 def make_altered(project: Project, *names: str, **config: Any) -> RunResult:
-    """Create upstreams of format 2 with six rows. The first run creates an MV for each of them."""
+    """For each name, create an upstream of format 2 with six rows, and an MV that reads it."""
     models = {}
     for name in names:
         project.create_table(name, "id int, a int, b string", Iceberg().with_changelog)
@@ -196,7 +197,7 @@ def alter(project: Project, name: str, how: tuple[str, ...]) -> None:
 
 
 def shown_and_promised(project: Project, name: str) -> tuple[Any, Any]:
-    """Return the rows of the MV, and those of its query at the version that the state records."""
+    """Return the rows of the MV, and the rows of its query at the recorded version."""
     version = project.value(f"select max(upstream_version) from {{schema}}.mv_{name}__progress")
     finished = project.value(
         f"select bool_and(backfill_finished) from {{schema}}.mv_{name}__progress"
@@ -216,8 +217,9 @@ def assert_exact_altered(project: Project, *names: str) -> None:
 def test_columns_of_format_2_that_were_altered_after_the_last_snapshot_are_a_gap(
     project: Project,
 ) -> None:
-    """The changelog has the current columns. A snapshot is read with the columns that the table had
-    then.
+    """The changelog has the current columns of the table.
+
+    Spark reads a snapshot with the columns that the table had when the snapshot was created.
     """
     make_altered(project, *ALTERED)
     for name in ALTERED:
@@ -234,7 +236,7 @@ def test_columns_of_format_2_that_were_altered_after_the_last_snapshot_are_a_gap
     again = project.run()
     assert all(again.message(f"mv_{name}") == "CAUGHT UP" for name in ALTERED)
 
-    # Later changes are written with the current columns, and are followed.
+    # Rows that are changed later have the current columns, so runs merge their changes again.
     for name in ("anew", "whole"):
         project.sql(f"update {{schema}}.{name} set a = 3 where id = 2")
     project.run("--select", "mv_anew", "mv_whole")
@@ -273,7 +275,7 @@ def test_columns_of_format_2_that_were_altered_are_not_laid_over_a_copy(project:
 def test_two_mvs_of_one_table_of_format_2_in_two_threads_read_changes_of_their_own(
     project: Project,
 ) -> None:
-    """The two MVs share a session, so they share its temporary views."""
+    """The runs of both MVs create temporary views in the same Spark session."""
     project.create_table("people", "id int, name string", Iceberg().with_changelog)
     project.sql("insert into {schema}.people values (1, 'a'), (2, 'b')")
     names = ("mv_first", "mv_second")
@@ -341,8 +343,8 @@ def test_a_snapshot_that_is_being_backfilled_is_held_by_a_tag(project: Project) 
     while "100.0 %" not in line(project.run()):
         version = project.value("select max(upstream_version) from {schema}.mv__progress")
         assert version == pinned
-    # If a run dies before it drops the tag, the next run drops it, even if that run has nothing
-    # else to do.
+    # If a run is killed before it drops its tag, the next run drops the tag, even if that run has
+    # no rows to read.
     project.fail(intercept=crash_before("drop tag"))
     assert project.run().message("mv") == "CAUGHT UP"
 
@@ -352,7 +354,9 @@ def test_a_snapshot_that_is_being_backfilled_is_held_by_a_tag(project: Project) 
 
 
 def test_a_metadata_column_stops_the_run_before_anything_is_written(project: Project) -> None:
-    """Barriers read only the ordinary columns of the upstream."""
+    """Barriers read only the ordinary columns of the upstream, not metadata columns such as
+    `_file`.
+    """
     project.create_table("people", "id int, name string")
     query = f"select id, _file as origin from {source('people')}"
     project.write({"mv": model(query)}, sources=["people"])
@@ -362,9 +366,9 @@ def test_a_metadata_column_stops_the_run_before_anything_is_written(project: Pro
 
 
 def make_foreign(project: Project, table: str, **types: str) -> None:
-    """Create a table with column types that only engines other than Spark can create.
+    """Create a table with column types that Spark cannot create but other engines can.
 
-    :param types: the types of its columns, as Iceberg's own API writes them
+    :param types: the types of the columns, as Iceberg's own API writes them
     """
     assert isinstance(project.lake, SessionLake)
     project.sql("create schema if not exists {schema}")
@@ -389,7 +393,7 @@ def make_foreign(project: Project, table: str, **types: str) -> None:
 def test_a_key_that_iceberg_orders_otherwise_is_refused_and_another_is_followed(
     project: Project,
 ) -> None:
-    """Spark reads a uuid as a string, and fixed bytes as binary."""
+    """Spark reads Iceberg's type uuid as a string, and the type fixed as binary."""
     make_foreign(project, "foreign", id="uuid", code="fixed[2]", text="string")
     high = [f"{number:x}" * 8 for number in range(16)]
     for digits in (high[::2], high[1::2]):
@@ -442,9 +446,10 @@ def test_a_copy_gives_way_to_one_of_other_columns_and_leaves_no_files(project: P
 def test_a_copy_is_dropped_in_a_catalog_that_lets_no_table_go_with_its_files(
     project: Project,
 ) -> None:
-    """Some catalogs, for example Nessie's, set `gc.enabled` to false by default.
+    """Iceberg does not purge the files of a table if its `gc.enabled` is false.
 
-    Other catalogs force this value.
+    Some catalogs, for example Nessie's, set `gc.enabled` to false by default. Other catalogs force
+    this value.
     """
     catalog, warehouse = "spark.sql.catalog.keeping", project.lake.directory / "keeping"
     settings = {

@@ -1,6 +1,4 @@
-"""The macros exist once, but can be installed in two ways: as a dbt package or as an adapter
-plugin.
-"""
+"""The macros can be installed in two ways: as a dbt package or as an adapter plugin."""
 
 from __future__ import annotations
 
@@ -39,7 +37,7 @@ TESTS = {"models": [{"name": "mv", "data_tests": ["backfill_complete", "backfill
 
 
 def backfill(project: Project) -> dict[str, Any]:
-    """Backfill a table of five rows to its end while it changes. Return what a user sees."""
+    """Backfill a table of five rows while it changes. Return everything that a user sees."""
     project.create_table("people", "id int, name string")
     project.sql(
         "insert into {schema}.people"
@@ -132,8 +130,7 @@ def run_as_package(directory: Path) -> dict[str, Any]:
     # None in sys.modules makes every import of the plugin fail, as if it were not installed.
     sys.modules["dbt.adapters.spark_backfill"] = None  # type: ignore[assignment]
     sys.modules["dbt.include.spark_backfill"] = None  # type: ignore[assignment]
-    # Use the session that the README recommends to a newcomer. Only its jars come from another
-    # folder.
+    # Use the Spark settings of the README, but take the jars from another folder.
     settings = session_output()["server_side_parameters"]
     del settings["spark.driver.extraClassPath"]
     paths = {name: value.replace(LAKE, f"{directory}/lake") for name, value in settings.items()}
@@ -146,7 +143,7 @@ def run_as_package(directory: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a wheel that is built from the source distribution, as PyPI would offer it."""
+    """Return a wheel that was built from the source distribution."""
     directory = tmp_path_factory.mktemp("dist")
     hatchling("sdist", directory, cwd=REPOSITORY)
     [source] = directory.glob("*.tar.gz")
@@ -198,8 +195,8 @@ def hatchling(target: str, directory: Path, cwd: Path) -> None:
 
 
 def in_new_process(function: str, directory: Path, **environment: str) -> dict[str, Any]:
-    """Call `module:function(directory)` in a new Python process. Return its result, which passes
-    through JSON.
+    """Call `module:function(directory)` in a new Python process. Return its result as JSON can hold
+    it.
     """
     module, name = function.split(":")
     answer = directory / "answer.json"

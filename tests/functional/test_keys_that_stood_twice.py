@@ -1,11 +1,11 @@
 """Changes for which the feed does not contain the last row of a key.
 
-There are two causes. A key appears twice in the upstream, between two barriers or during one. Or
-the feeds of Delta and Iceberg alter the bytes of a text.
+There are two causes. A key is duplicated in the upstream, between two barriers or during one
+barrier. Or the feeds of Delta and Iceberg alter the bytes of a text.
 
-Upstreams of every kind get the same rows and the same commits. The MV of each upstream has read all
-rows before the first of these commits. `run` finds a key that appears twice. `again` starts after
-every key is unique again.
+Upstreams of every kind get the same rows and the same commits. Each MV has read all rows before the
+first of these commits. The run `run` finds a duplicated key. The run `again` starts after every key
+is unique again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ UPSTREAMS: dict[str, tuple[str, dict[str, str]]] = {
     "iceberg_3": ("iceberg", {"format-version": "3"}),
 }
 
-# What happens to the key of row n in commits on the table {up}. The `at` of row n is 10 n.
+# Each entry: ids, and commits on the table {up} that change these ids. The row with id n has `at` =
+# 10 n.
 CASES: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {
     "inserted anew before the old row was deleted": (
         (2,),
@@ -60,7 +61,7 @@ class Stood:
     project: Project
     run: RunResult
     wrote: dict[str, bool]
-    """For each upstream: True if `run` has written to its MV."""
+    """For each upstream: True if the run `run` has written to the MV of the upstream."""
     again: RunResult
 
     def rows(self, relation: str, ids: tuple[int, ...]) -> list[tuple[object, ...]]:

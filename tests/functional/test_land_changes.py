@@ -45,7 +45,7 @@ def landed(shared_project: MakeProject, database: Database) -> Landed:
 
 
 class Landed:
-    """A project whose tables each have their own slot.
+    """A project with PostgreSQL tables. Each table has its own replication slot.
 
     :param catalog: the Spark catalog of the database; each database user has its own catalog
     """
@@ -58,11 +58,11 @@ class Landed:
     def table(
         self, name: str, columns: str, slot: str | None = None, key: str = "id", rows: str = ""
     ) -> None:
-        """Create a table in PostgreSQL and a model that reads it, and land its changes for the
-        first time.
+        """Create a table in PostgreSQL and a model that reads it. Land the changes of the table
+        once.
 
-        :param rows: a query of rows that exist before the first landing, so no event contains
-        them
+        :param rows: a query whose rows are inserted before the first landing, so no event contains
+            them
         """
         self.database.sql(f"create table {name} ({columns})")
         if rows:
@@ -79,13 +79,14 @@ class Landed:
         self.land(name)
 
     def model(self, name: str, columns: str = "*", slot: str = "", key: str = "id") -> None:
-        """Write a model that reads these columns, 25 rows in each barrier."""
+        """Write a model that reads these columns, with 25 rows in each barrier."""
         model = MODEL.format(table=name, columns=columns, slot=slot or f"slot_{name}", key=key)
         self.project.write({f"{name}_mv": model})
 
     def follow(self, name: str, columns: str = "*") -> str:
-        """Land and run. The MV then equals the table up to its position. Return the output of the
-        run.
+        """Land the changes and run the model. Return the output of the run.
+
+        Check that the MV equals the table up to the MV's position.
         """
         self.land(name)
         said = self.project.run("--select", f"{name}_mv").output
@@ -98,7 +99,10 @@ class Landed:
         return said
 
     def compare(self, name: str, columns: str, of_mv: str | None = None) -> str:
-        """Land and run. The MV then equals the whole table. Return the output of the run."""
+        """Land the changes and run the model. Return the output of the run.
+
+        Check that the MV equals the whole table.
+        """
         self.land(name)
         said = self.project.run("--select", f"{name}_mv").output
         told = self.project.rows(f"select {of_mv or columns} from {{schema}}.{name}_mv")
@@ -106,9 +110,9 @@ class Landed:
         return said
 
     def fail(self, name: str) -> str:
-        """Land, then run the model.
+        """Land the changes and run the model, which must fail. Return the error.
 
-        It must fail and leave the MV unchanged. Return the error.
+        Check that the MV is unchanged.
         """
         self.land(name)
         before = self.project.rows(f"select * from {{schema}}.{name}_mv")
@@ -185,7 +189,7 @@ def a_jvm_in(zone: str) -> Iterator[None]:
 
 
 def test_a_time_is_landed_alike_by_a_jvm_of_any_zone(landed: Landed) -> None:
-    """The Spark that lands may have another time zone. The Spark that runs the model has to be in
+    """The Spark that lands changes may have any time zone, but the Spark that runs models must use
     UTC.
     """
     landed.table("zoned", "id int primary key, t timestamp")
@@ -343,9 +347,9 @@ def test_a_table_that_is_idle_has_a_watermark(landed: Landed) -> None:
 
 
 def test_a_landing_waits_for_no_standby_itself(landed: Landed) -> None:
-    """The landing commits a transaction of its own, so that PostgreSQL flushes the WAL.
+    """A landing commits its own transaction, so that PostgreSQL flushes the WAL.
 
-    This commit does not wait for a standby. In this test no standby exists.
+    In this test no standby exists. A commit that waits for a standby would never end.
     """
     landed.table("standby", "id int primary key")
     waiting = "select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'"
@@ -421,7 +425,7 @@ def test_events_that_another_reader_takes_in_the_middle_leave_a_gap(
 def test_a_server_without_wal2json_is_refused_before_anything_is_written(
     shared_project: MakeProject, database: Database
 ) -> None:
-    """A user without special rights cannot list the output plugins or the files of the server."""
+    """A PostgreSQL user without special rights cannot list the server's output plugins or files."""
     project = shared_project("without_wal2json")
     project.configure(database.catalog_settings("pg_without", user="without"))
     landed = Landed(project, database, "pg_without")
@@ -550,9 +554,10 @@ def test_columns_change_while_the_table_is_backfilled(landed: Landed) -> None:
 def test_settings_under_which_rows_would_not_be_found_are_refused(
     landed: Landed, setting: str, value: str
 ) -> None:
-    """The first setting changes the meaning of a backslash in text keys.
+    """`standard_conforming_strings` changes the meaning of a backslash in text keys.
 
-    The other setting may hide the rows of a table that another session rewrites.
+    The isolation level `repeatable read` may hide the rows of a table that another session
+    rewrites.
     """
     name = f"under_{setting}"
     landed.table(name, 'code text collate "C" primary key, v int', key="code")
@@ -604,7 +609,6 @@ def test_a_row_whose_key_is_renamed_by_the_query_goes_from_key_to_key(landed: La
 
 
 def test_columns_may_have_the_names_of_what_a_script_declares(landed: Landed) -> None:
-    """A table has both columns. The model reads one of them but not the other."""
     for read, unread in (("stage", "landed"), ("landed", "stage")):
         name = f"named_{read}"
         landed.table(name, f"id int primary key, {read} int, {unread} int")
@@ -617,9 +621,9 @@ def test_columns_may_have_the_names_of_what_a_script_declares(landed: Landed) ->
 def test_events_that_do_not_tell_what_they_should_are_refused_and_then_compared(
     landed: Landed,
 ) -> None:
-    """The state of the table at the time of the landing is recorded.
+    """A landing records how PostgreSQL describes the table at that moment.
 
-    This recorded state counts even if the table has been corrected since.
+    Runs use this record, even if the table has been corrected since.
     """
     landed.table("untold", "id int primary key, code int not null unique, weight float8 not null")
     database = landed.database
@@ -673,9 +677,10 @@ def test_a_sweep_of_an_idle_table_whose_old_events_are_gone_comes_to_its_end(
 
 
 def test_events_that_were_deleted_by_their_time_are_missed_by_nobody(landed: Landed) -> None:
-    """The marks are deleted together with the events.
+    """Landings also write marks into the change table.
 
-    If a mark remained, the feed would seem to reach back to this mark.
+    The marks must be deleted together with the events. Otherwise the change table would seem to be
+    complete since the oldest mark.
     """
     landed.table("aged", "id int primary key")
     landed.database.sql("insert into aged values (1)")
@@ -693,7 +698,9 @@ def test_events_that_were_deleted_by_their_time_are_missed_by_nobody(landed: Lan
 def test_events_that_did_not_tell_the_key_while_a_range_was_read_leave_a_doubt(
     landed: Landed,
 ) -> None:
-    """This also holds if the REPLICA IDENTITY is correct again before the barrier ends."""
+    """The REPLICA IDENTITY is wrong only during the barrier, and is correct again before the
+    barrier ends.
+    """
     landed.table("meanwhile", "id int primary key, code int not null unique")
     database = landed.database
     database.sql("insert into meanwhile select i, i from generate_series(1, 40) as i")
@@ -749,7 +756,10 @@ def test_columns_whose_names_differ_only_in_case_are_refused_by_name(landed: Lan
 
 
 def test_a_char_is_compared_by_a_function_of_it_or_not_at_all(landed: Landed) -> None:
-    """Spark pads a value that it compares with a `char(n)` column, but change tables have texts."""
+    """Spark pads a value with blanks before it compares the value with a `char(n)` column.
+
+    Change tables have string columns, for which Spark does not pad values.
+    """
     landed.table("padded", "id int primary key, code char(4), v int")
     path = landed.project.models / "padded_mv.sql"
     whole = path.read_text()
@@ -787,8 +797,9 @@ def test_a_char_is_compared_by_a_function_of_it_or_not_at_all(landed: Landed) ->
 
 
 def test_bounds_of_times_are_not_sent_in_the_zone_of_the_session(landed: Landed) -> None:
-    """With Java 8's times, Spark writes bounds in the session's time zone. PostgreSQL reads them in
-    the zone of the JVM.
+    """With `java8API.enabled`, Spark writes the bounds of a filter in the session's time zone.
+
+    PostgreSQL reads the bounds in the time zone of the JVM.
     """
     java8 = "spark.sql.datetime.java8API.enabled"
     for kind in ("timestamptz", "timestamp"):
@@ -847,7 +858,7 @@ def test_a_change_table_of_before_gets_what_it_lacks(landed: Landed) -> None:
 def test_a_value_that_was_corrected_is_read_again(landed: Landed) -> None:
     """Staged rows are kept if their changes have not landed.
 
-    They are read again if they have the bad value.
+    A staged row with the bad value is not kept: the run reads the row again.
     """
     rows = "values (1, date '2024-01-01'), (2, 'infinity')"
     landed.table("endless", "id int primary key, d date", rows=rows)

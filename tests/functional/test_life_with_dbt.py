@@ -1,7 +1,7 @@
 """dbt's commands on three MVs: build, refresh one MV, fail and retry, defer, rename, clean up.
 
-Every statement ends with a comment, because the project sets `query-comment`. The second MV reads
-the first MV, and the third MV reads the second MV.
+The second MV reads the first MV, and the third MV reads the second MV. The project sets
+`query-comment`, so every statement ends with a comment.
 """
 
 from __future__ import annotations
@@ -101,8 +101,7 @@ def rows(project: Project, mv: str, env: str = "prod") -> list[tuple[Any, ...]]:
 
 
 def assert_chain_is_exact(project: Project) -> None:
-    """Assert that each MV equals its query over its upstream, and the last MV equals one query over
-    the first table."""
+    """Assert that each MV equals its query, and that the last MV equals one query over `orders`."""
     whole = "select id, upper(city), n * 10 + 1 from {schema}.orders where n < 100"
     assert rows(project, "last") == project.rows(whole)
     assert_each_follows_the_one_before(project)
@@ -119,19 +118,14 @@ def assert_each_follows_the_one_before(project: Project, middle: str = "n < 100"
 
 
 def assert_leaves_no_views(project: Project) -> None:
-    """This run has left no temporary views in the session. Other tests use the same session, and a
-    failed run leaves views there.
-    """
+    """Assert that the runs left no temporary views in the session, which all tests share."""
     left = [row["viewName"] for row in project.sql("show views") if row["isTemporary"]]
     assert [name for name in left if name.partition("__")[0] in ("first", "middle", "last")] == []
 
 
 @pytest.fixture(scope="module")
 def built(project: Project) -> RunResult:
-    """Build the project for the first time.
-
-    Later tests defer to the `target` folder of this build.
-    """
+    """Build the project, and keep a copy of `target`, to which later tests defer."""
     result = project.dbt("build", "--threads", "4")
     shutil.copytree(project.root / "target", project.root / "state")
     return result
@@ -140,7 +134,6 @@ def built(project: Project) -> RunResult:
 def test_the_first_build_makes_and_tests_what_reads_one_another(
     project: Project, built: RunResult
 ) -> None:
-    """The tests of an MV run in the same invocation that creates the MV."""
     statuses = {node.name: node.status for node in built.nodes if node.status != "pass"}
     assert statuses == {
         **dict.fromkeys(("first", "middle", "last", "report", "history"), "success"),
@@ -175,7 +168,7 @@ def test_models_are_selected_as_any(
 def test_an_mv_in_the_middle_is_refreshed_and_the_last_one_follows_it(
     project: Project, built: RunResult
 ) -> None:
-    """The last MV follows at every run, even while the middle MV has only a part of its rows."""
+    """Every run updates the last MV, even while the middle MV has only a part of its rows."""
     assert built.success
     project.sql("update {schema}.orders set n = 50 where id = 2")
     project.sql("delete from {schema}.orders where id = 3")
@@ -192,7 +185,7 @@ def test_an_mv_in_the_middle_is_refreshed_and_the_last_one_follows_it(
 
 
 def test_a_build_that_fails_in_the_middle_is_retried(project: Project, built: RunResult) -> None:
-    """After a failure, `--fail-fast` does not run the remaining models."""
+    """After a failure, dbt does not run the remaining models, because of `--fail-fast`."""
     assert built.success
     project.sql("insert into {schema}.orders values (3, 'c3', 33), (9, 'c9', 99)")
     crash = crash_before("_prod.middle: commit the barrier")
@@ -252,10 +245,7 @@ def test_an_empty_build_makes_the_tables_and_passes(project: Project, built: Run
 
 @pytest.fixture(scope="module")
 def deferred(project: Project, built: RunResult) -> Project:
-    """Change one MV and build it in `dev`, where its upstream does not exist.
-
-    All other tables are those of production.
-    """
+    """Change one MV, and switch to the environment `dev`, in which no table exists yet."""
     assert built.success
     project.vars = {"env": "dev"}
     return project.write({"middle": model(MIDDLE.replace("* 10", "* 100"))})
@@ -269,9 +259,6 @@ def defer(project: Project, *arguments: str, fails: bool = False) -> RunResult:
 
 
 def test_a_changed_mv_follows_an_upstream_that_is_deferred(deferred: Project) -> None:
-    """A model that did not change reads an MV of production. The tests of that MV also run against
-    production.
-    """
     changed = ("--select", "state:modified", "report", "--exclude", "resource_type:unit_test")
     result = defer(deferred, "build", *changed)
 
@@ -288,10 +275,7 @@ def test_a_changed_mv_follows_an_upstream_that_is_deferred(deferred: Project) ->
 
 
 def test_an_upstream_that_is_there_by_now_is_another_one(deferred: Project) -> None:
-    """The upstream now exists in both environments.
-
-    The user has to choose one of the two tables.
-    """
+    """The upstream now exists in both environments, so the user must choose one of the tables."""
     before = rows(deferred, "middle", "dev")
     deferred.run("--select", "first")
 
@@ -316,7 +300,9 @@ def test_what_stands_in_a_schema_of_before_is_listed_where_it_is_named(deferred:
     "session-delta", "session-iceberg", reason="a Hive metastore has no names to be quoted"
 )
 def test_names_are_quoted_as_the_project_says(new_project: Callable[[], Project]) -> None:
-    """The metastore of Delta tables only accepts letters, but a name may be a word of SQL."""
+    """The metastore of Delta tables refuses special characters, so the Delta test uses a SQL
+    keyword.
+    """
     project = new_project()
     odd = "odd-name" if project.file_format == "iceberg" else "select"
     project.create_table("orders", "id int, city string, n int")

@@ -1,8 +1,8 @@
-"""`live_view`: the view `<mv>__live` has all rows of the query, even while the MV is being filled.
+"""The view `<mv>__live` has all rows of the query, even while the MV is being filled.
 
-A watcher reads the view before and after every statement that writes. Each time the view must have
-all rows of the query at one version of the upstream. This is the version of the barrier after which
-the view was created.
+The option `live_view` creates the view. The tests read the view before and after every writing
+statement. Each time the view must equal the query at the version of the barrier after which the
+view was created.
 """
 
 from __future__ import annotations
@@ -41,14 +41,15 @@ def live_model(query: str, **config: Any) -> str:
 
 
 def at_version(project: Project, query: str, mv: str) -> str:
-    """Return the query over the upstream at the version that the MV's last barrier has read."""
+    """Return the query at the upstream's version that the MV's last barrier has read."""
     version = project.value(f"select max(upstream_version) from {{schema}}.{mv}__progress")
     return query.replace(source("people"), f"{{schema}}.people version as of {version}")
 
 
 def change(project: Project, number: int) -> None:
-    """Commit inserts, updates, a delete, and a row that the filter hides, on both sides of the
-    position.
+    """In one commit, insert, update and delete rows on both sides of the MV's position.
+
+    One updated row no longer passes the filter of the query.
     """
     project.sql(
         "merge into {schema}.people as people using (values"
@@ -66,15 +67,15 @@ def change(project: Project, number: int) -> None:
 
 @dataclass
 class Watcher:
-    """An interceptor.
+    """An interceptor that compares live views with their queries after each statement that writes.
 
-    `queries` maps each MV to its query. The upstream changes after each barrier.
+    :param queries: the query of each MV
     """
 
     project: Project
     queries: dict[str, str]
     changes: int = 0
-    """The number of barriers of a run after which the upstream changes."""
+    """The upstream changes after each of the first `changes` barriers."""
     made: int = 0
     looked: int = 0
     wrong: list[str] = field(default_factory=list)
@@ -95,7 +96,7 @@ class Watcher:
             self.look(mv, sql)
 
     def merges(self, mv: str, sql: str) -> bool:
-        """True if the statement changes the MV. The MV is then ahead of its state."""
+        """Return true if the statement writes to the MV before the barrier is committed."""
         table = f"{self.project.schema}.{mv}"
         return f"merge into {table} " in sql or f"create or replace table {table}\n" in sql
 
@@ -137,10 +138,7 @@ def project(shared_project: MakeProject) -> Project:
 
 @pytest.fixture(scope="module")
 def watcher(project: Project) -> Watcher:
-    """Run a `Watcher` for the first time.
-
-    The upstream has changed between the barriers of that run.
-    """
+    """Run all models for the first time with a `Watcher`. The upstream changes three times."""
     watcher = Watcher(project, QUERIES, changes=3)
     watcher.run()
     return watcher
@@ -158,10 +156,7 @@ def test_the_view_is_the_whole_query_at_every_statement(watcher: Watcher) -> Non
 def test_the_view_is_whole_while_vnodes_have_different_positions(
     project: Project, watcher: Watcher
 ) -> None:
-    """Two of the four vnodes have finished.
-
-    Their changes are merged while the other two vnodes are filled.
-    """
+    """Changes are merged into the two finished vnodes while the other two vnodes are filled."""
     finished = "select vnode from {schema}.some__progress where backfill_finished"
     assert project.rows(finished) == [(0,), (1,)]
     change(project, 9)
@@ -197,8 +192,9 @@ def test_a_view_of_before_a_full_refresh_is_whole_until_the_next_one(
 
 @with_views
 def test_a_view_that_is_gone_is_made_again(project: Project, watcher: Watcher) -> None:
-    """A run creates a missing view again, even if it has nothing else to do. The test drops the
-    view inside a script, because Iceberg does not find the view outside of scripts.
+    """A run creates a missing view again, even if the run has nothing else to do.
+
+    The test drops the view inside a script, because Iceberg does not find a view elsewhere.
     """
     project.write({"filtered": live_model(FILTERED, unique_key=KEY)})
     change(project, 13)

@@ -1,6 +1,6 @@
-"""If a run dies inside a script, the next ordinary run completes the work to the last row.
+"""If a run is killed inside a SQL script, the next run completes the work exactly.
 
-`exactness/test_fault_matrix.py` has the runs that die between two statements.
+`exactness/test_fault_matrix.py` tests runs that are killed between two statements.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ def step_of(sql: str) -> str:
 
 
 def crash_inside(project: Project, step: str, written: int) -> Interceptor:
-    """End the run inside the script of `step`, after `written` of its statements have written."""
+    """Return an interceptor that kills the run inside the script of `step`.
+
+    Before that, `written` statements of the script have written.
+    """
 
     def intercept(sql: str, proceed: Proceed) -> None:
         if not is_ours(sql) or not step_of(sql).startswith(step):
@@ -53,9 +56,7 @@ def crash_inside(project: Project, step: str, written: int) -> Interceptor:
 
 
 def die_inside(project: Project, sql: str, written: int) -> None:
-    """Run the script until `written` of its statements have written. Then the script ends with an
-    error.
-    """
+    """Run the script until `written` of its statements have written, then end it with an error."""
     script = dying_after(sql, written)
     assert script, f"this script writes less than {written} times: {sql}"
     with pytest.raises(Exception, match="died inside a script"):
@@ -71,7 +72,7 @@ def barrier_of(project: Project, column: str) -> dict[str, Any]:
 
 
 def assert_exact(project: Project, mv: str = "mv") -> None:
-    """Assert that the MV equals Q(upstream @ S where pk <= current_pos) for the recorded state."""
+    """Assert that the MV equals its query at the recorded version, up to the recorded position."""
     version = project.value(f"select max(upstream_version) from {{schema}}.{mv}__progress")
     query = PROMISED.replace("VERSION", str(version)).replace(".mv__", f".{mv}__")
     promised = [] if version is None else project.rows(query)
@@ -87,7 +88,7 @@ def make_people(project: Project, rows: int) -> Project:
 
 
 def change_people(project: Project, turn: int) -> None:
-    """Commit at once updates, a delete, an insert below the position, and a row that leaves Q."""
+    """Commit updates, a delete and an insert at once. One updated row is filtered out then."""
     gone, new, hidden = turn * 10, turn * 10 + 5, turn * 10 + 100
     project.sql(
         "merge into {schema}.people as t using ("
@@ -105,7 +106,7 @@ def change_people(project: Project, turn: int) -> None:
 @pytest.fixture(scope="module")
 def shared(shared_project: MakeProject) -> Project:
     project = shared_project("crashes")
-    make_people(project, rows=400)  # more ranges than the tests have runs
+    make_people(project, rows=400)  # enough rows for all runs of the tests
     project.run()
     return project
 
@@ -146,8 +147,9 @@ def test_a_crash_inside_the_plan_leaves_a_plan_that_the_next_run_adopts(shared: 
 def test_a_crash_in_the_middle_of_a_full_refresh_is_completed_by_a_plain_run(
     shared: Project,
 ) -> None:
-    """If the run dies before the plan, the request for a full refresh is lost. If it dies later,
-    the next run completes the full refresh.
+    """If the run is killed before it writes the plan, the request for a full refresh is lost.
+
+    If the run is killed later, the next run completes the full refresh.
     """
     epoch = shared.value("select max(epoch) from {schema}.mv__progress")
     outcomes: dict[str, str] = {}
@@ -184,14 +186,16 @@ def test_after_all_crashes_the_backfill_ends_in_the_query(shared: Project) -> No
     )
 
 
-# The number of statements that had written when the script that plans the first run died.
+# After this number of writing statements, the first run is killed inside the script that writes its
+# plan.
 FIRST_RUNS = {"with_progress": 1, "with_mv": 2}
 
 
 @pytest.mark.every_profile
 def test_a_first_run_that_dies_is_completed_by_the_next(project: Project) -> None:
-    """One run had created only the progress table, with the plan. The other run had also created
-    the MV.
+    """One run is killed after it has created the progress table, which has the plan.
+
+    The other run is killed after it has also created the MV.
     """
     make_people(project, rows=30)
     project.remove("mv")
@@ -218,13 +222,13 @@ def test_a_first_run_that_dies_is_completed_by_the_next(project: Project) -> Non
         assert_exact(project, mv)
 
 
-# Two rebuilds died, one before and one after the MV was emptied. The value is the step that gives
-# up the rebuild.
+# One rebuild is killed before it empties the MV, and the other rebuild afterwards. The value is the
+# step in which a later run gives up the rebuild.
 REBUILDS = {"planned": "commit", "emptied": "abandon"}
 
 
 def rebuild_step_of(sql: str) -> tuple[str, str]:
-    """Return the MV of REBUILDS that a statement writes, and the step.
+    """Return the MV of REBUILDS that the statement belongs to, and its step.
 
     Return empty texts for any other statement.
     """
@@ -234,7 +238,7 @@ def rebuild_step_of(sql: str) -> tuple[str, str]:
 
 @pytest.mark.every_profile
 def test_a_rebuild_that_died_is_given_up_for_another_query(project: Project) -> None:
-    """A planned rebuild may be impossible to execute. The user must be able to give it up."""
+    """A planned rebuild may be impossible to execute, so the user must be able to give it up."""
 
     def write(query: str, **config: Any) -> None:
         project.write({mv: model(query, **config) for mv in REBUILDS}, sources=["people"])
@@ -252,13 +256,14 @@ def test_a_rebuild_that_died_is_given_up_for_another_query(project: Project) -> 
             raise Crash("while the MV is emptied")
         proceed()
 
-    # The rebuild has another key and another number of vnodes. The progress table still has the
+    # This rebuild changes the key and the number of vnodes. The progress table still has the
     # previous ones.
     changed = {"unique_key": ["id", "name"], "vnode_count": 2}
     write(QUERY.replace("upper(name) as name", "name"), **changed, backfill_rate_limit=20)
     project.fail("--full-refresh", intercept=crash)
     change_people(project, 1)
-    # Columns at the same positions get other types. A Hive metastore refuses to change these types.
+    # This query returns other types for the columns at the same positions. A Hive metastore refuses
+    # to change such types.
     changed["unique_key"] = ["name", "id"]
     write(QUERY.replace("upper(name)", "id % 7 as rest, name"), **changed)
     refused = project.fail()
@@ -286,8 +291,9 @@ def test_a_rebuild_that_died_is_given_up_for_another_query(project: Project) -> 
 @pytest.mark.every_profile
 @pytest.mark.profiles("session-iceberg", "thrift-iceberg", reason="Delta replaces a table at once")
 def test_a_rebuild_with_other_types_is_completed_wherever_it_dies(project: Project) -> None:
-    """The MV is replaced in two commits. The progress table gets its new column before its rows
-    change.
+    """The run replaces the MV in two commits, so it can be killed between them.
+
+    The progress table gets its new column before its rows change.
     """
     make_people(project, 50)
     project.run()
@@ -314,8 +320,8 @@ def test_a_rebuild_with_other_types_is_completed_wherever_it_dies(project: Proje
     assert project.value("select count(*) from {schema}.mv__progress") == 2
 
 
-# Rebuilds to a key with another name. All of them died: two before the MV was emptied, and one
-# while the MV had no columns.
+# These rebuilds rename the key column, and all of them are killed: two before the MV is emptied,
+# and one while the MV has no columns.
 RENAMED = {
     "planned": "id as order_id, upper(name) as name",
     "without_columns": "name, id as order_id",
@@ -325,7 +331,10 @@ RENAMED = {
 
 @pytest.mark.every_profile
 def test_a_rebuild_to_a_key_of_another_name_is_given_up_wherever_it_died(project: Project) -> None:
-    """The MV does not have the key of the plan that is given up. One MV has no column at all."""
+    """The MV does not have the key column of the plan that is given up.
+
+    One MV has no columns at all.
+    """
 
     def crash(sql: str, proceed: Proceed) -> None:
         if "take the columns off without_columns" in sql:

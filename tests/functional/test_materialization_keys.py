@@ -1,7 +1,6 @@
-"""Composite keys of every type, with values that break code which pastes text into SQL.
+"""Composite keys of every type, with quotes, backslashes and other special characters.
 
-The MVs have the same columns, but other orders of the key. They share the dbt runs, and each test
-looks at one MV.
+The MVs have the same columns, but order the key columns differently. They share the dbt runs.
 """
 
 from __future__ import annotations
@@ -78,8 +77,8 @@ def _row(number: int, word: str) -> tuple[Any, ...]:
 
 ROWS = [_row(number, word) for number, word in enumerate(WORDS)]
 
-# Here the hostile column is the last column of the key, or the only one. test_hostile_values.py has
-# keys that begin with it.
+# The column `word` with the hostile texts is the last column of these keys, or the only one. In
+# `test_hostile_values.py`, keys begin with such a column.
 ORDERS = {
     "word_last": [
         *("flag", "moment", "local", "price", "number", "large", "day", "code"),
@@ -90,7 +89,7 @@ ORDERS = {
 
 
 def literal(value: Any, sql_type: str) -> str:
-    """Return a literal without quotes or escapes. The tests check how the macros write literals."""
+    """Return a SQL literal in which texts are hexadecimal, because the tests check the escaping."""
     if isinstance(value, str):
         return f"cast(X'{value.encode().hex()}' as string)"
     if isinstance(value, bytes):
@@ -193,7 +192,7 @@ def column_types(project: Project, table: str) -> dict[str, str]:
 def test_key_columns_may_have_the_names_that_our_statements_use(
     new_project: Callable[[], Project],
 ) -> None:
-    """The key has sixteen such columns. The name of its source must be quoted."""
+    """The name of the upstream, `2_up`, must be quoted because it begins with a digit."""
     project = new_project()
     key = ["position", "rank", "size", "step", "low", "high", "count", "hash", "vnode", "epoch"]
     key += ["plan", "plan_id", "unwritten", "last", "sampled", "bound"]

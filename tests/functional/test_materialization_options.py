@@ -1,7 +1,6 @@
-"""The effect of options: how much a run does, and which version and vnodes it reads.
+"""Options that limit a run, or choose the version and the vnodes that a run reads.
 
-All models are run once, in one dbt run. Each test looks at some of them. Some tests run these
-models again.
+All models are run once, in one dbt run. Some tests run the same models again.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ MODELS = {
     "two_a_run": model(QUERY, backfill_rate_limit=4, barriers_per_run=2),
     "all_at_once": model(QUERY, backfill_rate_limit=6, barriers_per_run="all"),
     "paused": model(QUERY, backfill_rate_limit=0),
-    # These models read another upstream, which changes before they run again.
+    # The next models read the upstream `numbers`, which changes between their runs.
     "pinned": model(NUMBERS, backfill_rate_limit=6, backfill_mode="snapshot"),
     "level": model(NUMBERS, backfill_rate_limit=4, backfill_mode="no_shuffle"),
     "some": model(NUMBERS, backfill_vnodes=[0, 1]),
@@ -131,7 +130,7 @@ def test_all_at_once_reports_its_barriers_and_being_caught_up(
 
 @dataclass(frozen=True)
 class Step:
-    """A run of models that read `numbers`, and the contents of the tables after that run."""
+    """A run of the models that read `numbers`, and the contents of the tables after that run."""
 
     result: RunResult
     rows: dict[str, list[tuple[Any, ...]]]
@@ -162,7 +161,7 @@ def take_step(project: Project, result: RunResult) -> Step:
 
 @pytest.fixture(scope="module")
 def steps(project: Project, first: RunResult) -> list[Step]:
-    """Return the first run, a run after changes of the upstream, and one more run."""
+    """Run the models three times. The upstream `numbers` changes after the first run."""
     steps = [take_step(project, first)]
     project.sql("update {schema}.numbers set name = 'new' where id in (1, 2, 6, 10)")
     project.sql("delete from {schema}.numbers where id = 9")
@@ -241,7 +240,7 @@ sources:
 
 @pytest.mark.every_profile
 def test_empty_and_sample_create_the_tables_and_move_nothing(project: Project) -> None:
-    """With both flags, dbt renders the upstream as a filtered subquery."""
+    """With `--empty` and `--sample`, dbt renders the upstream as a filtered subquery."""
     project.create_table("events", "id int, at timestamp")
     project.sql("insert into {schema}.events select id, timestamp'2020-01-01' from range(1, 11)")
     read = "(select * from {{ source('timed', 'events') }} as events where id > 0)"

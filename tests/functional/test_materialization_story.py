@@ -1,6 +1,6 @@
-"""One MV from its first barrier to a full refresh: what a user sees at each step.
+"""One MV from its first barrier to a full refresh: what a user sees after each run.
 
-The steps are run once. Each test looks at one aspect of them.
+The runs are shared. Each test looks at one aspect of them.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Step:
 
     @property
     def barrier(self) -> dict[str, str | None]:
-        """Return the numbers in the only line that the step has printed."""
+        """Return the numbers in the only line that the run has printed."""
         [line] = self.lines
         found = LINE.search(line)
         assert found, line
@@ -103,8 +103,8 @@ def project(shared_project: MakeProject) -> Project:
 @pytest.fixture(scope="module")
 def story(project: Project) -> dict[str, Step]:
     steps = {"first": take_step(project)}
-    # One row changes, one enters Q, one is inserted below the position, and one above it is
-    # deleted.
+    # Update a row, let another row pass the filter of the query, insert a row below the position,
+    # and delete a row above the position.
     project.sql("update {schema}.people set name = 'amy' where id = 1")
     project.sql("update {schema}.people set city = 'bonn' where id = 2")
     project.sql("insert into {schema}.people values (0, 'zoe', 'rome')")
@@ -206,9 +206,7 @@ def test_nothing_is_written_when_there_is_nothing_to_do(
 
 
 def test_a_barrier_takes_few_statements(story: dict[str, Step]) -> None:
-    """Each statement takes some time. Every barrier pays this fixed price, even if it has little to
-    do.
-    """
+    """Each statement takes some time, even in a barrier with few rows."""
     assert 1 <= len(story["second"].result.steps) <= 8, story["second"].result.steps
     assert 1 <= len(story["followed"].result.steps) <= 8, story["followed"].result.steps
 

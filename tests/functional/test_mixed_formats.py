@@ -1,4 +1,4 @@
-"""The upstream has the other table format and is in a catalog of its own."""
+"""The MV and its upstream have different table formats, and are in different catalogs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KEYS = {"small": "tinyint", "medium": "smallint", "number": "int", "word": "stri
 
 @pytest.fixture
 def other(project: Project) -> Project:
-    """Return a project whose source `other` is a schema in the catalog of the other format."""
+    """Add the source `other`, a schema in the catalog of the other table format."""
     schema, _, _ = project.table("x", OTHER[project.file_format]).rpartition(".")
     text = f"sources: [{{name: other, schema: {schema}, tables: [{{name: people}}]}}]"
     return project.write({}, files={"models/_other.yml": text})
@@ -35,8 +35,10 @@ def people(project: Project) -> str:
 
 
 def counted(result: RunResult) -> list[str]:
-    """Return the steps of the run, but not the step that lists the other catalog. dbt itself lists
-    only the session's catalog."""
+    """Return the steps of the run, without the step that lists the other catalog.
+
+    dbt itself lists only the session's catalog.
+    """
     return [step for step in result.steps if not step.startswith("find ")]
 
 

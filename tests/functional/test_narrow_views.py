@@ -15,9 +15,10 @@ QUERY = f"select id, a, z, tags.k as tag from {source('wide')} where a < 100"
 
 
 def properties(project: Project) -> dict[str, str]:
-    """Return properties of the upstream.
+    """Return the table properties of the upstream.
 
-    Iceberg's row lineage (format 3) does not have the previous row, so the changelog is used.
+    Iceberg's row lineage (format 3) does not show the previous values of a row, so an Iceberg table
+    uses the changelog.
     """
     return Iceberg().with_changelog if project.file_format == "iceberg" else {}
 
@@ -36,7 +37,7 @@ def wide(project: Project) -> Project:
 
 
 def changed(project: Project, *statements: str) -> str:
-    """Execute these statements, and run a barrier. Check the MV. Return the line of the barrier."""
+    """Execute the statements, run a barrier, check the MV, and return the line of the barrier."""
     for statement in statements:
         project.sql(statement.replace("wide", "{schema}.wide"))
     [line] = [line for line in project.run().messages if "mv [BARRIER" in line]

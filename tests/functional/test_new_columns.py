@@ -1,9 +1,9 @@
-"""`on_schema_change`: a query that returns other columns needs no rebuild.
+"""`on_schema_change`: a query with new, dropped or wider columns needs no rebuild.
 
 `append_new_columns` and `sync_all_columns` add new columns to the MV and fill them for the existing
-rows, range by range. Changes are merged during the fill. At every barrier all previous columns are
-exact, and the new columns are exact up to the second position. `sync_all_columns` also drops and
-widens columns.
+rows, range by range. Changes are merged during the fill. The second position is the key up to which
+the new columns are filled. At every barrier the previous columns are exact, and the new columns are
+exact up to the second position. `sync_all_columns` also drops and widens columns.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ on_delta = pytest.mark.home("session-delta", reason="Delta has to be told of fea
 
 KEY = ["id", "shard"]
 OLD = f"select id, shard, name from {source('people')} where name <> 'hidden'"
-# The new columns include one that is not at the end of the list, and one with a type for which a
-# Delta table needs a property.
+# One new column is in the middle of the list. The type of another new column is timestamp_ntz, for
+# which a Delta table needs a property.
 NEW = OLD.replace(", name", ", upper(name) as loud, name, timestamp_ntz '2024-01-01' as since")
 Rows = list[tuple[object, ...]]
 
@@ -51,7 +51,7 @@ def make_people(project: Project) -> None:
 
 
 def filled_to(project: Project) -> tuple[int, str]:
-    """Return the second position: the key up to which the new columns are filled."""
+    """Return the second position, which is the key up to which the new columns are filled."""
     last = project.value("select last from {schema}.mv__progress where vnode = 0")
     number, shard = json.loads(last)["fill_high"]
     return int(number), shard.strip("'")
@@ -77,7 +77,7 @@ def up_to(rows: Rows, position: tuple[int, str]) -> Rows:
 
 
 def assert_exact(project: Project) -> None:
-    """Assert that the MV is exact while columns are being filled."""
+    """Assert that the previous columns are exact, and the new ones up to the second position."""
     position = filled_to(project)
     assert old_columns(mv_rows(project)) == old_columns(upstream_rows(project))
     assert up_to(mv_rows(project), position) == up_to(upstream_rows(project), position)
@@ -87,7 +87,7 @@ def assert_exact(project: Project) -> None:
 
 @pytest.fixture
 def finished(project: Project) -> Project:
-    """Create an MV that has read all rows, and has all columns except the new ones."""
+    """Create an MV that has read all rows. Its query does not have the new columns yet."""
     make_people(project)
     write(project, OLD)
     project.run()
@@ -109,7 +109,7 @@ def test_columns_are_filled_in_slices_while_the_changes_are_merged(finished: Pro
     )
     assert "all equal" in project.operation("verify_backfill", model="mv").output
 
-    # These changes lie below the second position, above it, and on both sides.
+    # Change rows below and above the second position, and move one row from below it to above it.
     project.sql("update {schema}.people set name = 'later' where id in (2, 16)")
     project.sql("update {schema}.people set name = 'hidden' where id in (3, 17)")
     project.sql("update {schema}.people set id = 40 where id = 4 and shard = 'x'")
@@ -120,7 +120,7 @@ def test_columns_are_filled_in_slices_while_the_changes_are_merged(finished: Pro
     assert "5 changed" in second.output
     assert_exact(project)
 
-    # Someone has damaged rows. The repair restores them up to the second position.
+    # Damage rows by hand. The repair restores the new columns up to the second position.
     project.sql("update {schema}.mv set loud = 'broken' where id in (1, 20)")
     assert statuses(project)["consistent"] == "fail"
     repaired = project.operation("verify_backfill", model="mv", repair=True).output
@@ -134,7 +134,6 @@ def test_columns_are_filled_in_slices_while_the_changes_are_merged(finished: Pro
     assert mv_rows(project) == upstream_rows(project)
     assert statuses(project) == {"complete": "pass", "consistent": "pass"}
 
-    # Later runs are ordinary runs.
     project.sql("insert into {schema}.people values (50, 'x', 'n50')")
     assert "BARRIER" in project.run().message("mv")
     assert mv_rows(project) == upstream_rows(project)
@@ -143,7 +142,7 @@ def test_columns_are_filled_in_slices_while_the_changes_are_merged(finished: Pro
 def test_in_the_middle_of_a_backfill_columns_are_filled_before_it_goes_on(
     project: Project,
 ) -> None:
-    """The definition of the new columns may be corrected during the fill."""
+    """The user may correct the expression of a new column while the column is being filled."""
     make_people(project)
     write(project, OLD, backfill_rate_limit=20)
     project.run()
@@ -185,8 +184,8 @@ def test_what_compares_all_rows_ends_a_fill(finished: Project, on_gap: str) -> N
 
 # -- dropped columns, and wider columns -----------------------------------------------------------
 
-# A Delta table needs these properties so that columns can be dropped and widened. Iceberg ignores
-# them.
+# A Delta table needs these properties before columns can be dropped or widened. Iceberg ignores the
+# properties.
 ALTERABLE = {"delta.columnMapping.mode": "name", "delta.enableTypeWidening": "true"}
 
 
@@ -197,7 +196,7 @@ def sync(project: Project, columns: str, **config: object) -> None:
 
 
 def assert_is(project: Project, columns: str, types: dict[str, str]) -> None:
-    """Assert that the MV equals the query of these columns, and that they have these types."""
+    """Assert that the MV equals the query of these columns, and has these types of columns."""
     names = ", ".join(types)
     wanted = f"select id, shard, {columns} from {{schema}}.people where name <> 'hidden'"
     assert project.rows(f"select {names} from {{schema}}.mv") == project.rows(
@@ -218,7 +217,7 @@ def test_columns_are_dropped_and_widened_without_a_rebuild(project: Project) -> 
     )
     project.run()
 
-    # A dropped column needs no barrier of its own.
+    # The run drops the column without a separate barrier.
     project.sql("update {schema}.people set name = 'later' where id in (2, 16)")
     now = "upper(name) as loud, name, cast(id as int) as n"
     sync(project, now, barriers_per_run=2)
@@ -227,7 +226,8 @@ def test_columns_are_dropped_and_widened_without_a_rebuild(project: Project) -> 
     assert dropped.message("mv") == "BARRIER 2 (100.0 %), CAUGHT UP"
     assert_is(project, now, {"loud": "string", "name": "string", "n": "int"})
 
-    # The column gets its type at once, because changed rows already need it.
+    # The column is widened before the fill starts, because changed rows already need the wider
+    # type.
     project.sql("update {schema}.people set name = 'big' where id = 20 and shard = 'y'")
     wide = "name, if(name = 'big', 99999999999, id) as n, upper(name) as again"
     sync(project, wide, backfill_rate_limit=24)
@@ -260,7 +260,7 @@ SAME = f"select id, n {ROWS}"
 def test_a_new_column_that_fails_on_a_row_is_corrected_once_its_plan_is_given_up(
     finished: Project,
 ) -> None:
-    """The barrier fails at every run. It does not belong to the corrected query."""
+    """The planned barrier fails in every run, and cannot be completed with the corrected query."""
     project = finished
     write(project, NEW.replace("upper(name)", "if(id = 7, raise_error('seven'), upper(name))"))
     assert "seven" in project.fail("--select", "mv").output
@@ -330,7 +330,9 @@ def test_a_query_that_does_more_is_refused_by_what_it_does(others: Project) -> N
 
 
 def test_a_filter_of_whole_partitions_is_part_of_what_a_query_means(project: Project) -> None:
-    """Iceberg itself evaluates such a filter, so no plan of Spark shows it."""
+    """Iceberg itself evaluates a filter of whole partitions, so Spark's plan does not show the
+    filter.
+    """
     project.create_table("parts", "id int, n int, label string", layout="partitioned")
     project.sql("insert into {schema}.parts values (1, 1, 'open'), (2, 2, 'shut')")
     _write_parted(project, {"lost": PARTED, "turned": PARTED, "kept": PARTED})
@@ -349,9 +351,7 @@ def test_a_filter_of_whole_partitions_is_part_of_what_a_query_means(project: Pro
 
 
 def test_layout_is_no_barrier_and_no_rebuild(project: Project) -> None:
-    """A change of layout needs neither a barrier nor a rebuild. The next barrier records the query
-    in its new layout.
-    """
+    """If only the layout of a query changes, the next barrier records the new text."""
     make_people(project)
     kept = f"kept as (select id, shard, name from {source('people')} where name <> 'hidden')"
     write(project, f"with {kept} select id, shard, name from kept")

@@ -1,7 +1,6 @@
-"""The pages of docs/ that a newcomer follows are correct, word for word.
+"""Follow the tutorial pages of docs/ word for word, in the order of these tests.
 
-The tests follow them in this order in one project. Each page continues with the results of the
-previous page.
+All pages use one project. Each page continues with the tables of the previous page.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def test_the_quickstart(shop: Project) -> None:
 def test_the_migration(shop: Project) -> None:
     results = list(follow(shop, "migration.md"))
 
-    # The last command is refused: the table of that command cannot be taken over.
+    # Only the last command fails, because its table cannot be taken over.
     assert refused(results) == [len(results) - 1]
     late = "select id from {schema}.%s where id in (3, 31)"
     assert shop.rows(late % "orders_incremental") == [(3,)]
@@ -58,7 +57,7 @@ def test_life_with_dbt(shop: Project) -> None:
     with contextlib.chdir(shop.root):
         results = list(follow(shop, "life_with_dbt.md"))
 
-    # The changed query is refused until the user says what to do.
+    # One command fails: the query has changed, and the user must say what to do.
     [number] = refused(results)
     assert "its query changed" in results[number].error
     assert not shop.exists("orders_paid")

@@ -1,7 +1,7 @@
-"""`partition_by` on Delta: values that Delta's partition texts would alter are refused.
+"""`partition_by` on Delta: the package refuses values that Delta's partition texts would alter.
 
-Each MV has its own upstream. In the run `broken`, every MV meets a row with such a value. The run
-`mended` starts after these rows were corrected upstream.
+Each MV has its own upstream. In the run `broken`, every upstream has a row with such a value. The
+run `mended` starts after these rows were corrected.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def story(project: Project) -> Story:
         kept[name] = (before[name], project.rows(f"select * from {{schema}}.{name}"))
         project.sql(case.mends.format(t=f"{{schema}}.up_{name}"))
     mended = project.run("--threads", "2")
-    # A plan was given up, so its range is read again.
+    # The run `mended` gave up the plan of this MV, so another run reads the range of that plan.
     project.run("--select", "in_a_range")
     return Story(broken, kept, mended)
 
@@ -215,7 +215,7 @@ def test_of_an_hour_that_the_zone_has_twice_the_second_one_is_told(
 
     project.configure({zone: "America/New_York"})
     refused = project.fail("--select", *models)
-    # If Spark rewrote a file, it would alter rows in that file that did not change.
+    # With another time zone, Spark would alter the unchanged rows of each file that it rewrites.
     assert_refused(refused, "in_utc", "time zone", "changed from UTC to America/New_York")
     message = refused.message("in_new_york")
     assert "its query returns the timestamp '2024-11-03 01:30:00' in the column at, by" in message

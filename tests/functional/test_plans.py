@@ -17,9 +17,9 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def stage_plan(shared_project: MakeProject) -> str:
-    """Return the plan by which the MERGE reads the staged changes of two keys.
+    """Return Spark's plan of the query with which the MERGE reads the staged changes of two keys.
 
-    The keys up to 400 are in four files, and both changed keys are in one file.
+    The upstream has four files. Both changed keys are in one of the files.
     """
     project = shared_project("plans")
     project.create_table("up", "id int, name string")
@@ -46,8 +46,9 @@ def stage_plan(shared_project: MakeProject) -> str:
 
 
 def test_the_changes_are_worked_out_once(stage_plan: str) -> None:
-    """The MERGE finds the staged rows in the cache, although Iceberg's metadata tables get another
-    id at every read.
+    """The MERGE must find the staged rows in Spark's cache.
+
+    This is not obvious, because Iceberg's metadata tables get another id at every read.
     """
     tree, *_ = stage_plan.split("InMemoryRelation")
 
@@ -56,7 +57,7 @@ def test_the_changes_are_worked_out_once(stage_plan: str) -> None:
 
 @pytest.mark.profiles("session-iceberg", reason="Delta's feed has files of its own")
 def test_files_beyond_the_changed_keys_are_not_read(stage_plan: str) -> None:
-    """Iceberg knows the least and the greatest key of each file."""
+    """Iceberg records the smallest and the greatest key of each file."""
     scans = re.findall(r"IcebergScan\(table=\S+\.up, .*?filters=(.*?), runtimeFilters", stage_plan)
 
     assert scans

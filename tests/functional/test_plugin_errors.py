@@ -30,7 +30,7 @@ def written(people: Project, query: str) -> str:
 
 
 def fetched(people: Project, query: str) -> str:
-    """Return the error message of a model that fetches the rows of a query that fails."""
+    """Return the error message of a model whose `run_query` fails."""
     query = query.format(schema=people.schema)
     fetch = f'{{% if execute %}}{{% do run_query("{query}") %}}{{% endif %}}'
     people.write({"mv": f"{{{{ config(materialized='table') }}}} {fetch} select 1 as x"})

@@ -1,7 +1,7 @@
-"""If the query or a constraint fails on a row, the MV continues after the row was corrected.
+"""If the query or a constraint fails on a row, the MV continues after the row is corrected.
 
-All MVs share the dbt runs, and each test looks at one MV. Each MV has read four of its ten rows
-when the upstream gets a row on which a statement fails. The row is corrected after two failed runs.
+All MVs share the dbt runs. Each MV has read four of its ten rows when the upstream gets a row on
+which a statement fails. The row is corrected after two failed runs.
 """
 
 from __future__ import annotations
@@ -22,19 +22,22 @@ READ = "select id, {} as name, amount from "
 
 @dataclass(frozen=True)
 class Poison:
-    """`row` is the key of the bad row. Key 2 was already read; key 6 is in the next range."""
+    """A row on which a statement fails.
+
+    `row` is the key of the row. The MV has already read key 2, and key 6 is in the next range.
+    """
 
     row: int
     name: str = "name"
-    """An expression of the query over the upstream's `name`. The bad row has the name `a:1,a:2`."""
+    """The query's expression over the column `name`, which is `a:1,a:2` in the bad row."""
     error: str = ""
     constraint: str = ""
     """A constraint that was added to the MV by hand."""
     needs: str = "delta"
     last_range: bool = False
     planned: bool = True
-    """True if the failure comes after the plan. It can come before the plan, because planning
-    evaluates the query for the changes.
+    """True if the run fails after it has planned the barrier. It may also fail while it plans,
+    because planning evaluates the query for the changed rows.
     """
 
 
@@ -100,7 +103,7 @@ def story(project: Project) -> Story:
         project.operation("abandon_plan", model="mv_by_hand"),
         project.operation("abandon_plan", model="mv_by_hand"),
     )
-    # After these runs, all MVs but `ahead` have read everything.
+    # After these runs, all MVs except `ahead` have read all rows.
     unlimited = {
         f"mv_{name}": model(query(name, source(name))) for name in every if name != "ahead"
     }
@@ -144,7 +147,7 @@ def test_the_run_after_the_correction_gives_up_what_was_planned_and_puts_right_w
     if POISONS[name].planned:
         given_up, anew = lines
         assert re.search(r"BARRIER 2 .* plan given up: it could not (merge|stage) the ", given_up)
-        # Row lineage does not report a key that was inserted during that plan and is gone now.
+        # Iceberg's row lineage does not report a key that was inserted and deleted since that plan.
         limited = project.file_format == "delta"
         assert re.search(r"BARRIER 3 .* re-anchored: the last plan was abandoned", anew)
         assert (", only what it could touch · " in anew) == limited
@@ -158,7 +161,7 @@ def test_the_run_after_the_correction_gives_up_what_was_planned_and_puts_right_w
 
 
 def test_a_plan_is_given_up_by_hand(project: Project, story: Story) -> None:
-    """The upstream did not change. The model was corrected instead, so the MV is rebuilt."""
+    """The user corrects the model instead of the upstream, so the MV is rebuilt."""
     for run in story.broken:
         assert "no commas" in run.message("mv_by_hand")
     first, again = story.abandoned

@@ -18,7 +18,7 @@ PASSWORD = "oh-so-secret-4711"
 
 @pytest.fixture
 def logged(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """Let dbt write everything that it can write: its debug log and its artifacts."""
+    """Let dbt write its debug log and all its artifacts."""
     arguments = [
         "--no-send-anonymous-usage-stats",
         *("--log-level-file", "debug", "--log-path", str(project.root / "logs")),
@@ -35,7 +35,7 @@ def files_with(text: str, directory: Path) -> Iterator[Path]:
 
 
 def told_by_tables(project: Project) -> str:
-    """Return all values, properties and histories of all tables."""
+    """Return all values, properties and histories of all tables of the project."""
     told: list[Any] = []
     names = [name for _, name, temporary in project.sql("show tables in {schema}") if not temporary]
     for name in names:

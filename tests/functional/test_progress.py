@@ -1,4 +1,4 @@
-"""The progress of MVs: in the lines of a run, as a select, and as a table.
+"""The progress of MVs is printed by runs and by an operation, and returned by a macro as a select.
 
 `test_install_modes.py` tests the numbers in `run_results.json`.
 """
@@ -22,7 +22,7 @@ TOLD = "{{ config(materialized='table') }} select * from ({{ dbt_backfill.%s() }
 
 @pytest.fixture(scope="module")
 def project(shared_project: MakeProject) -> Project:
-    """Create MVs that have not begun, and two models of the user that read their progress."""
+    """Create models whose MVs do not exist yet, and two models that read the MVs' progress."""
     project = shared_project("progress")
     project.create_table("people", "id int, name string")
     project.sql(
@@ -43,7 +43,7 @@ def project(shared_project: MakeProject) -> Project:
 
 
 def told(project: Project) -> dict[str, dict[str, Any]]:
-    """Run the user's two models. Return their rows by the MV, or by the MV and the vnode."""
+    """Run the two models that read the progress. Return their rows by MV, or by MV and vnode."""
     project.run("--select", "told", "told_vnodes")
     rows = {row["model"]: row.asDict() for row in project.sql("select * from {schema}.told")}
     vnodes = project.sql("select * from {schema}.told_vnodes")
@@ -76,7 +76,6 @@ def test_a_delta_mv_and_its_upstream_are_asked(new_project: Callable[[], Project
 
 @at_home_on_iceberg
 def test_what_is_told_is_true_from_the_first_barrier_to_the_last(project: Project) -> None:
-    """This is one test, because each step continues from the previous one."""
     # No MV exists yet.
     assert told(project) == {}
     columns = [row[0] for row in project.sql("describe {schema}.told")]
@@ -87,7 +86,6 @@ def test_what_is_told_is_true_from_the_first_barrier_to_the_last(project: Projec
     first = re.search(r"^slow \[BARRIER 1 · (.*)\]$", begun.output, re.MULTILINE)
     assert first and re.search(r" rows/s, 99 barriers left \(about \d+ (s|min)\)$", first[1])
 
-    # Here the progress comes from a select.
     seen = told(project)
     slow, some, wide = seen["slow"], seen["some"], seen["wide"]
     assert (slow["progress"], slow["backfill_finished"]) == (0.02, False)
@@ -103,7 +101,6 @@ def test_what_is_told_is_true_from_the_first_barrier_to_the_last(project: Projec
     assert 0.1 < some["rows_per_second"] < 5000
     assert 0 < some["progress"] < 0.5 and not some["backfill_finished"]
 
-    # Here the progress is listed by vnode.
     at_20 = [seen[f"slow {vnode}"] for vnode in range(4)]
     assert [row["progress"] for row in at_20] == [pytest.approx(0.02)] * 4
     assert sum(row["row_count"] for row in at_20) == 20
@@ -111,10 +108,10 @@ def test_what_is_told_is_true_from_the_first_barrier_to_the_last(project: Projec
     assert (seen["some 0"]["progress"], seen["some 0"]["backfill_finished"]) == (1.0, True)
     assert (seen["some 1"]["progress"], seen["some 1"]["current_pos"]) == (0.0, None)
 
-    # The operation prints a table. Its lag comes from the upstream's log.
+    # The operation prints a table. It computes the lag from the upstream's log.
     project.sql("delete from {schema}.people where id = 5")
     project.operation("throttle_backfill", model="slow", rows=600, by="alice")
-    # The operation must parse a model that uses the macro.
+    # The operation must also work if a model of the project uses the macro of the same name.
     project.write({"told": TOLD % "backfill_progress" + "\n"})
     lines = project.operation("backfill_progress").messages
     told_of = {line.split()[0]: line for line in lines if not line.startswith(" ") and line}
@@ -127,7 +124,7 @@ def test_what_is_told_is_true_from_the_first_barrier_to_the_last(project: Projec
     assert re.search(r"^0 +100\.0 % +\d+  end$", by_vnode, re.MULTILINE)
     assert re.search(r"^1 +0\.0 % +0 of about 250  not begun$", by_vnode, re.MULTILINE)
 
-    # Run to the end, and fill one more column.
+    # Let `slow` read all its rows, and fill a new column of `wide`.
     project.write({
         "slow": model(QUERY, backfill_rate_limit=10, barriers_per_run="all"),
         "wide": model(

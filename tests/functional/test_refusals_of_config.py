@@ -95,8 +95,9 @@ def test_an_option_that_cannot_be_meant_is_refused(
 
 
 def test_what_may_be_set_for_others_is_no_error(run: RunResult) -> None:
-    """dbt cannot say if `incremental_strategy` comes from a properties file or from a whole
-    folder's `+incremental_strategy`.
+    """dbt does not show if `incremental_strategy` was set for this model or for its whole folder.
+
+    So the package only warns.
     """
     assert run[FOLDER].status == "success", run.message(FOLDER)
     [warning] = [line for line in run.messages if f"backfilled_mv {FOLDER}: " in line]
@@ -119,9 +120,7 @@ def test_a_session_whose_merges_add_columns_is_refused(project: Project) -> None
 
 @pytest.mark.profiles("session-delta", reason="it is a setting of Delta and of the session")
 def test_a_session_that_skips_repeated_writes_is_refused(project: Project) -> None:
-    """In such a session the second MERGE of a barrier would do nothing, but the barrier would be
-    committed.
-    """
+    """In such a session, Delta skips the second MERGE of a barrier, but the run commits it."""
     settings = {f"spark.databricks.delta.write.txn{name}": "7" for name in ("AppId", "Version")}
     project.write({"skipped": model(f"select id, name from {source('people')}")})
     for makes_nothing in (True, False):

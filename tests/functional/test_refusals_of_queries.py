@@ -1,7 +1,4 @@
-"""Queries that cannot be followed row by row are refused before anything is written.
-
-All models are run once, in one dbt run. Each test looks at one model.
-"""
+"""Queries that cannot be followed row by row are refused before anything is written."""
 
 from __future__ import annotations
 
@@ -174,7 +171,7 @@ from renamed
 """
 
 
-# Columns with the names of functions, of a subquery in Spark's plans, and of the schema.
+# The columns have the names of functions, of a subquery in Spark's plans, and of the schema.
 ODD_COLUMNS = (
     "id int, wish_list string, file_exists boolean, list int, `exists` array<int>, rand int,"
     " now int, user string, uuid string, version int, at timestamp,"
@@ -294,8 +291,9 @@ def test_words_in_texts_comments_and_names_do_not_count(project: Project, run: R
 
 
 def test_names_mean_what_they_mean_to_spark(project: Project, run: RunResult) -> None:
-    """The key is written in another case. Columns have the names of functions, of subqueries, and
-    of the schema.
+    """The query writes the key column in another case.
+
+    Other columns have the names of functions, of subqueries, and of the schema.
     """
     assert run["odd_names"].status == "success", run.message("odd_names")
     [row] = project.sql("select * from {schema}.odd_names")

@@ -1,6 +1,6 @@
 """If a model no longer fits the tables of its earlier runs, it is refused and nothing is written.
 
-The MVs are built once. Each test damages one MV, sees that it is refused, and repairs it.
+Each test damages one MV, checks that the run is refused, and repairs the MV.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def project(shared_project: MakeProject) -> Project:
 
 @pytest.fixture(scope="module")
 def twins(project: Project) -> Project:
-    """Return the project with `mv` and `twin`. Both still have to read a change."""
+    """Run the models `mv` and `twin`, then insert a row into their upstream."""
     project.run("--select", "mv", "twin")
     project.sql("insert into {schema}.people values (4, 40, 'd')")
     return project
@@ -58,9 +58,7 @@ def twins(project: Project) -> Project:
 
 @contextmanager
 def unwritten(project: Project, name: str) -> Iterator[None]:
-    """Check that the block does not commit to the existing tables of the MV, and neither creates
-    nor drops a table.
-    """
+    """Check that the code in the block does not write, create or drop any table of the MV."""
     tables = existing_tables(project, *tables_of(name))
     before = versions(project, *tables)
     yield
@@ -69,7 +67,7 @@ def unwritten(project: Project, name: str) -> Iterator[None]:
 
 
 def refuse(project: Project, name: str = "mv", *arguments: str) -> RunResult:
-    """Run the model. It must fail, and must not commit to any existing table of the MV."""
+    """Run the model. Check that the run fails and does not write to the tables of the MV."""
     with unwritten(project, name):
         return project.fail("--select", name, *arguments)
 
@@ -89,7 +87,7 @@ def put_aside(project: Project, *tables: str) -> Iterator[None]:
             rename(project, f"{table}_aside", table)
 
 
-# A changed filter is not in this list. It is rebuilt below, in a model that allows a rebuild.
+# A changed filter is not in this list, because a test below rebuilds an MV with a changed filter.
 CHANGED_MODELS: dict[str, tuple[str, tuple[str, ...]]] = {
     "column": (model(QUERY.replace("name", "upper(name) as name")), ("its query changed",)),
     "upstream": (
@@ -105,7 +103,7 @@ CHANGED_MODELS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 @pytest.fixture(scope="module")
 def changed(twins: Project) -> dict[str, RunResult]:
-    """Run each of these models as the model `mv`. Return the results."""
+    """Run the model `mv` once with each changed definition. Return the results."""
     runs = {}
     with unwritten(twins, "mv"):
         for what, (sql, _) in CHANGED_MODELS.items():
@@ -129,7 +127,7 @@ def test_a_model_that_means_something_else_is_refused(
 @not_on_hadoop
 @pytest.mark.usefixtures("twins")
 def test_missing_state_is_refused(project: Project) -> None:
-    """This test has the history. The unit tests also cover a missing history."""
+    """In this test the history table exists. The unit tests also cover a missing history."""
     with put_aside(project, "mv__progress"):
         refused = refuse(project)
 
@@ -177,7 +175,7 @@ def test_a_history_that_was_lost_or_is_of_a_dropped_mv_is_nothing_to_go_by(
 
 @pytest.mark.usefixtures("twins")
 def test_a_rebuild_that_cannot_be_executed_is_refused(project: Project) -> None:
-    """If such a reset were planned, every later run would try it again."""
+    """If a run planned such a rebuild, every later run would try to execute it."""
     with unwritten(project, "mv"):
         for changed, fact in (
             (model(QUERY, partition_by="day"), "partition_by names the column 'day'"),
@@ -232,7 +230,6 @@ def test_tables_and_views_that_are_not_ours_are_refused(project: Project) -> Non
 
 @pytest.mark.every_profile
 def test_controls_of_others_are_refused_by_name(project: Project) -> None:
-    """The table is refused before an MV is created, or by the first barrier that finds it."""
     controls = "{schema}.steered__controls"
     make = f"create table {controls} using {project.file_format} as select 1 as id"
     told = (
@@ -278,7 +275,7 @@ def test_the_mv_is_as_it_was_after_all_refusals(project: Project) -> None:
 
 @pytest.mark.every_profile
 def test_a_table_property_under_which_barriers_are_not_exact_is_refused(project: Project) -> None:
-    """The property is also refused if the owner of the table sets it later."""
+    """The run is also refused if the owner of the table sets the property later."""
     name = {"delta": "delta.appendOnly", "iceberg": "write.wap.enabled"}[project.file_format]
     project.write({"tabled": model(QUERY, tblproperties={name: "true"})})
     refused = project.fail("--select", "tabled")
@@ -293,7 +290,7 @@ def test_a_table_property_under_which_barriers_are_not_exact_is_refused(project:
 
 
 def test_what_a_first_run_left_gives_way_to_a_corrected_model(project: Project) -> None:
-    """Nothing was merged yet. The model may have another query, key and number of vnodes."""
+    """The failed first run has merged no rows, so the model may change its query and key."""
     project.write({"begun": model(QUERY, partition_by="no_transform(id)")})
     project.fail("--select", "begun")
     assert existing_tables(project, "begun", "begun__progress") == ["begun__progress"]
@@ -376,7 +373,7 @@ def test_a_key_of_another_type_upstream_is_refused(project: Project) -> None:
     project.run("--full-refresh", "--select", "retyped")
     assert project.rows("select id from {schema}.retyped") == [(1,), (2,), (3000000000,)]
     assert column_types(project, "retyped")["id"] == "bigint"
-    # The progress table is kept, and gets another column for a position with another type.
+    # The rebuild keeps the progress table, and adds a column for positions of the new type.
     assert column_types(project, "retyped__progress")["pk_id"] == "bigint"
 
 
@@ -403,13 +400,13 @@ def test_an_mv_that_was_rolled_back_is_refused_until_that_is_undone(project: Pro
 
 @pytest.mark.every_profile
 def test_an_mv_that_was_replaced_is_refused(project: Project) -> None:
-    """For example, the model was a `table` for a while."""
+    """The model was a `table` for a while, so dbt has replaced the MV."""
     backfilled = (project.models / "retyped.sql").read_text()
     project.write({"retyped": "{{ config(materialized='table') }} select 1 as id"})
     project.run("--select", "retyped")
     project.write({"retyped": backfilled})
 
-    # Only this profile shows the properties that the replaced table has kept.
+    # Only on this profile, Spark still shows the package's properties on the replaced table.
     if project.lake.profile.name == "session-iceberg":
         facts = ("was replaced or rolled back by something else", "Undo that change, or drop")
     else:

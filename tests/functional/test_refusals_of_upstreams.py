@@ -1,7 +1,4 @@
-"""Upstreams and keys that cannot be followed are refused before anything is written.
-
-The models of a fixture are run once, in one dbt run. Each test looks at one model.
-"""
+"""Upstreams and keys that cannot be followed are refused before anything is written."""
 
 from __future__ import annotations
 
@@ -197,8 +194,8 @@ def test_a_table_that_tells_no_changes_is_refused_until_it_does(new_project: Any
     read = project.value("select max(upstream_version) from {schema}.mv__progress")
     assert read == project.current_version("no_feed")
 
-    # The MV has read rows that were written before the table had a feed. Their changes are
-    # followed.
+    # The MV has read rows that are older than the table's change feed. Later changes of these rows
+    # are in the feed.
     project.sql("delete from {schema}.no_feed where id = 1")
     assert "0 changed, 1 deleted" in project.run().output
     assert project.rows("select * from {schema}.mv") == [(2, "b"), (3, "c")]

@@ -1,5 +1,7 @@
-"""The content that `dbt-backfill report` reads from the state and the history. tests/unit tests the
-page."""
+"""`dbt-backfill report` reads its content from the state and the history.
+
+The unit tests test the HTML page of the report.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ def cli(project: Project, *command: str) -> Result:
 
 
 def told(project: Project, *command: str) -> list[dict[str, Any]]:
-    """Return the lines of `--json`: one for the project, and one for each MV."""
+    """Return the lines that `--json` prints: one for the project, and one for each MV."""
     return [json.loads(line) for line in cli(project, "--json", *command).output.splitlines()]
 
 
@@ -48,7 +50,6 @@ def test_it_has_what_any_format_tells(project: Project) -> None:
 
 
 def test_a_report_has_all_that_the_state_and_the_history_tell(project: Project) -> None:
-    """This is one test, because each step continues from the previous one."""
     [head] = told(project)
     assert (head["project"], head["target"], head["mvs"]) == ("tested", "test", 0)
 
@@ -86,7 +87,7 @@ def test_a_report_has_all_that_the_state_and_the_history_tell(project: Project) 
     assert all(g["executing"] > 0 for g in groups)
     assert ["reading" in g for g in groups] == [True, True, False]
     assert ["delay" in g for g in groups] == [False, False, True]
-    # The report has no more vnodes than a plot can show.
+    # The report combines 600 vnodes into 256 groups, because a plot cannot show more.
     vnodes = mv["vnodes"]
     assert len(vnodes) == 256 and sum(v["vnodes"] for v in vnodes) == 600
     assert (vnodes[0]["first_vnode"], vnodes[-1]["last_vnode"]) == (0, 599)
@@ -102,7 +103,7 @@ def test_a_report_has_all_that_the_state_and_the_history_tell(project: Project) 
     assert [event["kind"] for g in groups for event in g["notable"]] == ["reset"]
     assert groups[3]["notable"][0]["reason"]
 
-    # A history with many barriers.
+    # Add many barriers to the history.
     project.sql(
         "insert into {schema}.mv__barriers select mv.epoch + more.id * 100, mv.* except (epoch)"
         " from {schema}.mv__barriers as mv cross join range(1, 51) as more where mv.epoch > 3"
@@ -114,7 +115,6 @@ def test_a_report_has_all_that_the_state_and_the_history_tell(project: Project) 
     assert {g["barriers"] for g in groups} <= {1, 2}
     assert (groups[0]["first_epoch"], groups[-1]["last_epoch"]) == (1, 5006)
 
-    # The page with the plots.
     page = project.root / "target" / "backfill_report.html"
     assert cli(project).output == f"{page}\n"
     text = page.read_text()

@@ -35,7 +35,7 @@ def rescale(project: Project, vnode_count: int) -> RunResult:
 
 
 def begin_to_rescale(project: Project, vnode_count: int) -> None:
-    """Start the operation, which dies before its commit."""
+    """Start the operation `rescale_backfill`, and kill it before its commit."""
     arguments = f"{{model: mv, vnode_count: {vnode_count}}}"
     project.fail(
         "run-operation", "rescale_backfill", "--args", arguments,
@@ -65,7 +65,7 @@ def test_a_backfill_goes_on_with_more_vnodes_and_with_fewer(project: Project) ->
     assert positions(project) == [(2, *before[1:])]
     assert project.rows(COUNTS.format(256)) == [(256, 256, 40)]
 
-    # Merge changes and read the next range with the 256 vnodes, although the model says 16.
+    # The run still uses the MV's 256 vnodes, although the model says 16.
     project.sql("update {schema}.people set name = 'later' where id in (7, 77)")
     more = project.run("--select", "mv")
     assert (
@@ -89,7 +89,7 @@ def test_a_backfill_goes_on_with_more_vnodes_and_with_fewer(project: Project) ->
         ("rescale", "from 256 to 4 vnodes", 4),
     ]
 
-    # A full refresh uses the number in the model.
+    # A full refresh uses the number of vnodes in the model.
     write(project, vnode_count=8, backfill_rate_limit=None)
     project.run("--select", "mv", "--full-refresh")
     assert project.rows(COUNTS.format(8)) == [(8, 8, 100)]
@@ -105,14 +105,15 @@ def test_vnodes_at_different_positions_come_together_at_the_lowest(project: Proj
     shown = project.value("select count(*) from {schema}.mv where id > 40")
     assert shown > 0
 
-    # Vnodes 0 to 7 have read further than 8 to 15. The rescale merges each pair, such as 0 and 8.
+    # Vnodes 0 to 7 have read more keys than vnodes 8 to 15. The rescale merges each pair, such as 0
+    # and 8.
     down = rescale(project, 8)
     assert f"rescaled from 16 to 8 vnodes · {shown} rows are read again]" in down.output
     assert [row[1:3] for row in positions(project)] == [(40, False)]
     assert project.value("select max(id) from {schema}.mv") == 39
     assert statuses(project)["consistent"] == "pass"
 
-    # The operation dies. The next run executes the plan that the operation left.
+    # The operation is killed. The next run executes the plan that the operation has written.
     begin_to_rescale(project, 2)
     write(project, barriers_per_run="all")
     adopted = project.run("--select", "mv")

@@ -1,7 +1,7 @@
-"""dbt-spark's method `session` works through Spark Connect, in a process of its own.
+"""dbt-spark's method `session` works through Spark Connect, in a separate process.
 
-The test follows the quickstart. `make test-spark-connect` runs it with the packages of the client.
-Otherwise it is skipped.
+The test follows the quickstart. `make test-spark-connect` runs it with the packages of the Spark
+Connect client. Without these packages, pytest skips the test.
 """
 
 from __future__ import annotations

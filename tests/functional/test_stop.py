@@ -1,7 +1,6 @@
-"""Stopping a dbt and stopping a landing that runs without end.
+"""A user can stop a dbt run, and a landing that repeats without end.
 
-A stopped dbt ends each model after the statement that is running, and prints how far the model has
-got.
+A stopped dbt run ends each model after its current statement, and prints the progress of the model.
 """
 
 from __future__ import annotations

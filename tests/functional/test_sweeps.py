@@ -1,6 +1,6 @@
-"""A sweep repairs an MV in slices, if the changes of the upstream are no longer known.
+"""A sweep repairs an MV slice by slice if the changes of the upstream are no longer known.
 
-`on_gap: sweep` starts a sweep. Until the sweep has finished, only the rows up to the position are
+`on_gap: sweep` starts a sweep. Until the sweep has finished, only the rows up to its position are
 exact.
 """
 
@@ -30,7 +30,7 @@ def write(project: Project, **config: object) -> None:
 def make_people(project: Project, names: str) -> None:
     """Create an upstream with the ids from 1 to 20 in two shards.
 
-    `names` is SQL over `id` and `shard`.
+    :param names: a SQL expression over `id` and `shard`
     """
     project.sql("drop table if exists {schema}.people")
     project.create_table("people", "id int, shard string, name string, tags map<string, int>")
@@ -41,7 +41,7 @@ def make_people(project: Project, names: str) -> None:
 
 
 def expected(project: Project, up_to: int = 1000) -> list[tuple[object, ...]]:
-    """Return the rows that the MV should have for the current upstream."""
+    """Return the rows that the MV must have for the current upstream."""
     return project.rows(
         "select id, shard, upper(name), char(64 + id), to_json(tags) from {schema}.people"
         f" where name <> 'hidden' and id <= {up_to}"
@@ -56,7 +56,7 @@ def shown(project: Project, where: str = "true") -> list[tuple[object, ...]]:
 
 @pytest.fixture
 def replaced(project: Project) -> Project:
-    """Run until the MV has read its whole upstream. Then replace the upstream by another table."""
+    """Create an MV that has read its whole upstream. Then replace the upstream by another table."""
     make_people(project, "concat('n', id)")
     write(project)
     project.run()
@@ -93,7 +93,8 @@ def test_an_mv_is_put_right_in_slices_and_keeps_its_rows_until_then(replaced: Pr
     assert statuses(project) == {"complete": "fail", "consistent": "pass"}
     assert "all equal" in project.operation("verify_backfill", model="mv").output
 
-    # These changes lie below the position, above the position, and on both sides.
+    # Change rows below and above the position of the sweep, and move one row from below it to above
+    # it.
     project.sql("update {schema}.people set name = 'later' where id in (2, 16)")
     project.sql("update {schema}.people set id = 40 where id = 4 and shard = 'x'")
     second = project.run()
@@ -109,7 +110,6 @@ def test_an_mv_is_put_right_in_slices_and_keeps_its_rows_until_then(replaced: Pr
     assert kinds[-1] == ("sweep", False)
     assert set(kinds[:-1]) == {("advance", True)}
 
-    # Later runs are ordinary runs.
     project.sql("insert into {schema}.people values (50, 'x', 'n50', map('b', 1))")
     assert "+0 backfilled" not in project.run().output
     assert shown(project) == expected(project)
@@ -140,8 +140,9 @@ def test_a_full_refresh_ends_a_sweep(replaced: Project) -> None:
 
 
 def test_another_gap_begins_the_sweep_anew(replaced: Project) -> None:
-    """The MV is swept again, although the model now says something else. Its rows above the
-    position cannot be compared in one barrier.
+    """A second gap starts the sweep again, although the model no longer has `on_gap: sweep`.
+
+    One barrier cannot compare the rows above the position.
     """
     sweep(replaced)
     replaced.run()

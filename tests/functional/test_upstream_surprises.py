@@ -1,10 +1,10 @@
-"""Events of an upstream between two barriers, during a backfill and after it.
+"""Changes of an upstream between two barriers, such as a restore or a dropped column.
 
-A `Surprise` is an event such as a restore or a dropped column. A surprise happens alone, or between
-other changes. It is tested in both ways if the results can differ. A `Life` is a table to which
-several surprises happen, one after the other. The MV `mid_<life>` reads the table's forty rows,
-four rows in every run. Some lives have a second MV, `end_<life>`, which has already read all rows.
-All MVs share their dbt runs, and each test looks at one surprise.
+A `Surprise` is one such change. It happens alone, or between other changes. Both cases are tested
+if their results can differ. A `Life` is a table to which several surprises happen, one after the
+other. The MV `mid_<life>` reads the table's forty rows, four rows in every run. Some tables have a
+second MV, `end_<life>`, which has already read all rows. All MVs share their dbt runs, and each
+test looks at one surprise.
 """
 
 from __future__ import annotations
@@ -38,21 +38,18 @@ COLUMNS = "id int, name string, spare_1 int, spare_2 int"
 QUERY = "select id, upper(name) as name from "
 
 
-# -- events of a table; `turn` is 1 if the event happens alone, 2 if amid other changes ------------
+# -- changes of a table; `turn` is 1 for a change alone, 2 for a change between others -------------
 
 
 def fill(project: Project, table: str, *, at_once: bool = False) -> None:
-    """Write forty rows, in one commit or in two."""
+    """Write forty rows, in one commit if `at_once` is true, else in two commits."""
     rows = f"insert into {{schema}}.{table} (id, name) select id, concat('n', id) from range"
     for ids in ("(1, 41)",) if at_once else ("(1, 33)", "(33, 41)"):
         project.sql(rows + ids)
 
 
 def change_before(project: Project, table: str, number: int = 1) -> None:
-    """Change rows on both sides of the position.
-
-    The backfill has read four rows for each `number`.
-    """
+    """Change rows on both sides of the MV's position, after `number` runs of four rows each."""
     gone = 4 * number - 1
     change(project, table, f"(2, 'before {number}'), (30, 'before {number}'), ({gone}, null)")
 
@@ -63,7 +60,7 @@ def change_after(project: Project, table: str, number: int) -> None:
 
 
 def change(project: Project, table: str, names: str) -> None:
-    """Commit updates, deletes (null), and inserts (ids below 1 or from 100) at once."""
+    """In one commit, update rows, delete rows (null), and insert ids below 1 or from 100."""
     project.sql(
         f"merge into {{schema}}.{table} as t"
         f" using (select * from values {names} as v(id, name)) as c on t.id = c.id"
@@ -83,8 +80,10 @@ def replace(project: Project, table: str, turn: int) -> None:
 
 
 def recreate(project: Project, table: str, turn: int) -> None:
-    """Create the table again. Its version is lower than the MV's the first time, and higher the
-    second time.
+    """Drop the table and create it again.
+
+    The new version is lower than the version that the MV has read. In the second `turn` it is
+    higher.
     """
     project.sql(f"drop table {{schema}}.{table}")
     project.create_table(table, COLUMNS)
@@ -96,8 +95,9 @@ def truncate(project: Project, table: str, turn: int) -> None:
 
 
 def overwrite(project: Project, table: str, turn: int) -> None:
-    """Overwrite the table. In a session, a column also gets another type, which the log does not
-    contain.
+    """Overwrite the table. In a Spark session, a column also gets another type.
+
+    The operation in Delta's log does not contain the change of the type.
     """
     name = project.table(table)
     if not isinstance(project.lake, SessionLake):
@@ -139,15 +139,16 @@ def widen_column(project: Project, table: str, turn: int) -> None:
 
 
 def add_column_anew(project: Project, table: str, turn: int) -> None:
-    """Drop and add a column that the query reads. It is null from now on, even in rows that nobody
-    writes.
+    """Drop a column that the query reads, and add it again.
+
+    The column is then null in all rows, even in rows that no commit has written.
     """
     project.sql(f"alter table {{schema}}.{table} drop column name")
     project.sql(f"alter table {{schema}}.{table} add column name string")
 
 
 def compact(project: Project, table: str, turn: int) -> None:
-    """Compact the table and the MVs. The second time they also get another layout."""
+    """Compact the files of the table and of its MVs. The second time, change their layout first."""
     clause = {"delta": "cluster by (id)", "iceberg": "add partition field bucket(4, id)"}
     for each in (table, *(f"{phase}_{table}" for phase in LIVES[table].phases)):
         if turn == 2:
@@ -160,7 +161,7 @@ def clean_up(project: Project, table: str, turn: int = 0) -> None:
 
 
 def clean_up_untold(project: Project, table: str, turn: int) -> None:
-    """Run a VACUUM that is not in the log, as on S3."""
+    """Run a VACUUM that Delta does not write to its log. This is usual on S3."""
     logged = "set spark.databricks.delta.vacuum.logging.enabled = "
     project.sql(f"{logged}false")
     clean_up(project, table)
@@ -193,15 +194,16 @@ OTHER_COLUMNS = {
     "iceberg": r"columns of the upstream were changed since its snapshot \d+",
 }
 SWITCHED = r"the change data feed was switched in version \d+"
-# Without a new snapshot, Spark reads an Iceberg table with its previous columns.
+# Until an Iceberg table has a new snapshot, Spark reads it with its previous columns.
 ONCE_WRITTEN = {"delta": OTHER_COLUMNS["delta"]}
 
 
 @dataclass(frozen=True)
 class Surprise:
-    """An action on the table.
+    """A change of the table.
 
-    After it, some MVs must be compared with their query: the reason, or None.
+    `reason` is why some MVs are compared with their query after the change. None means that they
+    are not compared.
     """
 
     act: Callable[[Project, str, int], None]
@@ -227,14 +229,11 @@ def amid(
 
 @dataclass(frozen=True)
 class Life:
-    """A table and its surprises. Before each run one of them happens, in this order."""
+    """A table and its surprises. One surprise happens before each run, in this order."""
 
     surprises: dict[str, Surprise]
     ends: bool = False
-    """True if a second MV has already read everything.
-
-    Some surprises remove what such an MV needs.
-    """
+    """True if the table has the second MV, `end_<life>`, which has already read all rows."""
     delta: dict[str, str] = field(default_factory=dict)
     """Properties of the table, if it is a Delta table."""
 
@@ -252,13 +251,13 @@ ANOTHER = {
     "iceberg": r"the snapshot \d+ of the upstream has expired, or the upstream was replaced",
 }
 
-# Some surprises are only tested alone, or only amid other changes, because the other test would
-# show nothing new. If a surprise is tested in both ways, both have the same reason for a
-# comparison, or none.
+# A surprise is tested only alone, or only between other changes, if the other test would show
+# nothing new. If it is tested in both ways, both tests expect the same reason.
 LIVES = {
     "mapped": Life(
         {
-            # The second time, an Iceberg table is restored to the snapshot of the last barrier.
+            # The second time, an Iceberg table is restored to the snapshot that the last barrier
+            # has read.
             "restored": alone(restore, RESTORED, "iceberg"),
             "restored amid": amid(restore, {"delta": RESTORED["delta"]}),
             "renamed": alone(rename_column, ONCE_WRITTEN),
@@ -322,21 +321,21 @@ LIVES = {
 LIFE_OF = {surprise: life for life, each in LIVES.items() for surprise in each.surprises}
 
 
-# These surprises are reported differently by the two formats, or by the clients of Spark.
+# The two table formats, or the clients of Spark, report these surprises differently.
 EVERY_PROFILE = ("replaced", "restored", "readded", "cleaned")
 
 
 def written_table(life: str) -> str:
-    """Return the table that is written.
+    """Return the table that the test writes.
 
-    If dbt rebuilds the upstream, this is the table that the upstream reads.
+    If dbt rebuilds the upstream in each run, the test writes the table that the upstream reads.
     """
     return f"{life}_rows" if life == "rebuilt" else life
 
 
 @dataclass(frozen=True)
 class Seen:
-    """The contents of one MV after a run, and the contents that it should have."""
+    """The rows of one MV after a run, and the rows that it must have."""
 
     line: str
     rows: list[tuple[Any, ...]]
@@ -412,7 +411,7 @@ def story(project: Project, lives: list[str]) -> Story:
 
 
 def look(project: Project, lives: list[str], result: RunResult) -> dict[str, dict[str, Seen]]:
-    """Compare all MVs in one statement with their queries at the recorded state."""
+    """In one statement, compare all MVs with their queries at the recorded positions."""
     every = [(phase, life) for life in lives for phase in LIVES[life].phases]
     progress = " union all ".join(
         f"select '{phase}_{life}' as mv, max(upstream_version) as version, max(id) as position,"
@@ -578,9 +577,9 @@ def promised(project: Project, mv: str, table: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.every_profile
 def test_a_plan_whose_version_is_gone_is_given_up(project: Project) -> None:
-    """The run of one MV died before it merged anything.
+    """The run of one MV was killed before it merged anything.
 
-    The other MV is in the mode `snapshot`, and its version is gone too.
+    The other MV is in the mode `snapshot`. The version of the upstream that it reads is gone too.
     """
     project.create_table("fleeting", COLUMNS)
     fill(project, "fleeting")
@@ -634,7 +633,7 @@ def test_compaction_between_the_statements_of_a_barrier_changes_nothing(project:
         if step:
             steps.append(step[1])
             for table in ("shrunk", "shrinking", "shrinking__progress", "shrinking__barriers"):
-                # Delta compacts nothing if the table was not written since the last compaction.
+                # Delta does not compact a table that was not written since the last compaction.
                 if delta and project.current_version(table) == compacted.get(table):
                     continue
                 project.compact(table)
@@ -687,8 +686,9 @@ def test_the_sign_of_a_zero_and_padded_text_come_back_by_a_re_anchor(
 def test_a_query_that_a_column_more_or_less_would_change_is_refused(
     new_project: Callable[[], Project],
 ) -> None:
-    """While the upstream has the column, the query reads it. Otherwise the query reads the alias
-    with the same name.
+    """While the upstream has the column `gross`, `gross * 3` in the query means this column.
+
+    Without the column, `gross * 3` means the alias `gross`.
     """
     project = new_project()
     project.create_table("sales", "id int, amount int, gross int")
@@ -725,8 +725,8 @@ def test_a_query_that_a_column_more_or_less_would_change_is_refused(
 def test_a_column_that_comes_after_the_version_of_a_plan_is_none_of_its_changes(
     new_project: Callable[[], Project], when: str
 ) -> None:
-    """The column is added while the barrier is planned, or after a run that planned the barrier
-    died.
+    """The column is added while a run plans the barrier, or after the run that planned it was
+    killed.
     """
     project = new_project()
     project.create_table("sales", "id int, amount int")
@@ -759,7 +759,7 @@ def test_a_column_that_comes_after_the_version_of_a_plan_is_none_of_its_changes(
 def test_a_column_that_the_query_reads_since_a_gap_is_followed_by_the_same_run(
     new_project: Callable[[], Project],
 ) -> None:
-    """While x cannot be null, Spark does not read y for `coalesce(x, y)`."""
+    """While x is declared not null, Spark does not read y for `coalesce(x, y)`."""
     project = new_project()
     project.create_table("sales", "id int, x int not null, y int")
     project.sql("insert into {schema}.sales select id, id, 0 from range(1, 21)")

@@ -1,4 +1,4 @@
-"""`dbt run-operation verify_backfill` finds what others changed in an MV, and repairs it.
+"""`verify_backfill` finds and repairs what other programs changed in an MV.
 
 `test_install_modes.py` tests the operation in the adapter plugin.
 """
@@ -53,14 +53,14 @@ def project(shared_project: MakeProject) -> Project:
         sources=["people"],
     )
     project.run("--select", "mv")
-    # The upstream changes, but the MV is compared with the version that the MV has read.
+    # The upstream changes after the run, but the MV is compared with the version that it has read.
     project.sql("update {schema}.people set name = 'later' where id = 1")
     return project
 
 
 @pytest.fixture
 def restored(project: Project) -> Iterator[Project]:
-    """Yield the MV. Restore it after the test."""
+    """Yield the project with the MV, and restore the MV after the test."""
     version = project.current_version("mv")
     yield project
     project.put_back("mv", version)
@@ -147,7 +147,9 @@ PROMISED = """
 
 
 def assert_is_promised(project: Project) -> None:
-    """Assert that the MV of the fixture has exactly the rows of its definition."""
+    """Assert that the MV has exactly the rows that its query returned when the MV read the
+    upstream.
+    """
     found = project.rows("select id, shard, name, to_json(scores) as scores, tags from {schema}.mv")
     assert found == project.rows(PROMISED)
 
@@ -170,7 +172,7 @@ def test_a_repair_writes_the_difference_and_no_other_row(restored: Project) -> N
         "mv: 8 keys repaired (3 changed, 2 duplicated, 1 missing, 2 unexpected)",
         f"mv: {ROWS} rows of the verified keys compared again, all equal",
     ]
-    # For each duplicated key, both rows are deleted and one row is inserted.
+    # The repair deletes both rows of each duplicated key and inserts one row.
     assert rows_written(restored) == {"inserted": 3, "updated": 3, "deleted": 6}
     assert_is_promised(restored)
 
@@ -254,7 +256,8 @@ def test_a_key_range_is_compared_and_repaired_alone_by_one_commit(restored: Proj
     ]  # fmt: skip
 
 
-# These refusals need Spark, the graph or the command line. The unit tests have the other refusals.
+# These refusals need Spark, dbt's graph or dbt's command line. The unit tests test the other
+# refusals.
 REFUSED = {
     "unknown model": ({"model": "absent"}, "absent: there is no model of this name."),
     "argument": ({"model": "mv", "from": 3}, "mv: verify_backfill has no argument 'from'."),
@@ -343,7 +346,7 @@ def test_a_long_value_is_shown_from_where_it_differs(others: Project) -> None:
 
 
 def twice(sql: str, proceed: Proceed) -> None:
-    """Send the repair twice, as after a lost connection."""
+    """Send the repair twice, as dbt does after a lost connection."""
     proceed()
     if ".mv: repair" in sql:
         proceed()
@@ -365,7 +368,7 @@ def test_a_partly_backfilled_mv_is_compared_up_to_its_position_and_may_be_repair
 
 @pytest.fixture(scope="module")
 def begun(numbers: Project) -> Project:
-    """Begin the second barrier of `mv`, but do not commit it."""
+    """Start the second barrier of `mv`, and kill the run before the commit."""
     numbers.sql("update {schema}.numbers set name = 'later' where id = 2")
     numbers.fail("--select", "mv", intercept=crash_before(".mv: commit"))
     return numbers
@@ -478,7 +481,7 @@ def test_columns_of_types_that_spark_does_not_compare(new_project: Callable[[], 
     project.sql("update {schema}.people set deep = map('a', map('b', -1)) where id = 2")
     version = project.current_version("people")
     project.sql("delete from {schema}.people where id = 3")
-    project.restore("people", version)  # because of the restore, all rows are compared
+    project.restore("people", version)  # after a restore, a run compares all rows
     result = project.run()
 
     assert "re-anchored" in result.output and "2 changed" in result.output

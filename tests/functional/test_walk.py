@@ -1,6 +1,6 @@
-"""The amount of code that a reader of one ordinary barrier has to read, counted on a real run.
+"""Count the code that a reader of one ordinary barrier has to read, in a real run.
 
-The reader goes depth first and opens each macro once, at its first call. `make test` prints the
+The reader opens each macro once, at its first call, and reads depth first. `make test` prints the
 figures.
 """
 
@@ -27,9 +27,7 @@ MV = model(
 
 @dataclass(frozen=True)
 class Walk:
-    """`changes`: how often the reader changes to another file. `sql`: characters in the
-    `statements`.
-    """
+    """`changes` counts how often the reader goes to another file. `sql` counts characters."""
 
     macros: int
     files: int

@@ -1,4 +1,4 @@
-"""Checks that several functional suites share: refusals, versions of tables, MVs and queries."""
+"""Checks that several functional test files use: refusals, versions of tables, MVs and queries."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def tables_of(mv: str) -> tuple[str, str, str]:
 
 
 def versions(project: Project, *tables: str) -> dict[str, str | None]:
-    """Return the current version of each table, which must have the profile's format."""
+    """Return the current version of each table. The tables must have the profile's format."""
     return {table: project.current_version(table) for table in tables}
 
 
@@ -96,15 +96,15 @@ def assert_writes_nothing(project: Project, act: Callable[[], Any], mv: str = "m
 
 
 def data_tests(project: Project, *mvs: str) -> dict[str, Any]:
-    """Return a properties file that puts the package's generic tests on these MVs."""
-    # With the plugin, the macros need no prefix.
+    """Return a properties file that adds the package's generic tests to these MVs."""
+    # In the adapter plugin, the generic tests have no package prefix.
     prefix = "dbt_backfill." if project.adapter == "spark" else ""
     tests = [f"{prefix}backfill_complete", f"{prefix}backfill_consistent"]
     return {"models": [{"name": mv, "data_tests": tests} for mv in mvs]}
 
 
 def statuses(project: Project) -> dict[str, str]:
-    """Return the results of the two tests that `data_tests` puts on the model `mv`."""
+    """Return the results of the two generic tests of the model `mv`."""
     result = project.dbt("test", "--select", "mv", expect=False)
     return {
         "complete" if "complete" in node.name else "consistent": node.status

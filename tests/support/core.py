@@ -85,12 +85,12 @@ class Records:
 
     @property
     def writes(self) -> set[str]:
-        """Return the statements of barriers that write."""
+        """Return the names of the statements with which barriers write."""
         sent = (names for scenarios in self.kills.values() for names in scenarios.values())
         return {name for names in sent for name in names}
 
     def required(self, test: Recorded) -> frozenset[str]:
-        """Return the elements of the test that at least one test of the core must contain."""
+        """Return the macros and statements of the test that the core must contain."""
         return frozenset(
             element
             for element in test.elements - self.unit_tested
@@ -99,8 +99,10 @@ class Records:
 
     @property
     def unit_tested(self) -> set[str]:
-        """Return macros that need no test on Spark: a unit test executes them and they send
-        nothing."""
+        """Return the macros that unit tests execute and that send no statement.
+
+        Such macros need no test on Spark.
+        """
         return self.rendered - sending_macros()
 
     def add(self, record: Mapping[str, Any]) -> None:
@@ -175,10 +177,11 @@ def read(files: Iterable[Path]) -> Records:
 def choose(records: Records, killing: Collection[str] = ()) -> dict[str, list[str]]:
     """Return the core set by profile.
 
-    It starts with the fixed tests. Then it adds, one by one, the test with the most new macros and
-    statements per second. At the end it removes tests that are no longer needed.
+    It starts with the tests that are always in the core. Then it adds, one by one, the test with
+    the most new macros and statements per second. At the end it removes tests that are no longer
+    needed.
 
-    :param killing: the tests that kill statements, as `profile name`; they are fixed, too
+    :param killing: the tests that kill statements, as `profile name`; they are always in the core
     """
 
     def is_fixed(test: Recorded) -> bool:

@@ -38,7 +38,7 @@ with open(sys.argv[1]) as properties:
     DebeziumJsonEngine(properties=json.load(properties), handler=Lander()).run()
 """
 
-# The fields of an envelope, by Debezium's own schema.
+# The fields of an event (an envelope), as in Debezium's own schema.
 ENVELOPE = (
     "op string, before struct<{columns}>, after struct<{columns}>, source struct<version string,"
     " connector string, name string, ts_ms bigint, snapshot string, db string, sequence string,"
@@ -97,7 +97,7 @@ class Debezium:
     _process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start the connector, or continue it, unless it is running."""
+        """Start the connector, or restart it after `kill`. Do nothing if it is running."""
         if self._process:
             return
         # If Debezium was killed while it wrote an event, it writes that event again.
@@ -147,7 +147,7 @@ class Debezium:
         return self.directory / "landed.jsonl"
 
     def bytes_told(self) -> int:
-        """Return the size of all events so far."""
+        """Return the size of all events that Debezium has written."""
         return self._landed.stat().st_size
 
     def events(self) -> Iterator[dict[str, Any]]:
@@ -182,9 +182,9 @@ UNTOLD = "the event does not tell it"
 def replay(
     rows: Iterable[Sequence[Any]], events: Iterable[Sequence[Any]], columns: Sequence[str]
 ) -> list[list[Any]]:
-    """Return the rows after applying events of the form (op, its unchanged columns, row).
+    """Apply events to rows, and return the new rows.
 
-    The key is the first column of a row.
+    An event is (op, its unchanged columns, row). The key is the first column of a row.
     """
     state = {row[0]: list(row) for row in rows}
     for op, unchanged, *row in events:
@@ -202,7 +202,7 @@ def replay(
 
 
 def same(told: list[list[Any]], truth: list[list[Any]]) -> bool:
-    """True if the rows are equal in all values that the events contain."""
+    """Return true if the rows are equal in all values that the events contain."""
     return len(told) == len(truth) and all(
         a in (UNTOLD, b)
         for one, other in zip(told, truth, strict=True)

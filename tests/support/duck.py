@@ -69,15 +69,16 @@ class _Result:
 class Duck:
     """Tables in memory, and Spark's SQL over them.
 
-    `file_name` is what input_file_name() returns: SQL over the columns of the table that is read.
-    monotonically_increasing_id() numbers the rows in the order in which they were inserted.
+    `file_name` is a SQL expression over the columns of the table that is read. input_file_name()
+    returns its value. monotonically_increasing_id() numbers the rows in the order in which they
+    were inserted.
     """
 
     def __init__(self) -> None:
         self.file_name = "''"
         self._connection = duckdb.connect()
         self._connection.execute("set timezone = 'UTC'")
-        # One thread keeps the order of the rows, and the same numbers of rand().
+        # With one thread, DuckDB keeps the order of the rows and the sequence of rand().
         self._connection.execute("set threads = 1")
         self._connection.execute("select setseed(0.5)")
         # This optimizer would evaluate `rand() < (select ...)` once, not for each row.
@@ -240,7 +241,7 @@ class _Dialect(Spark):
 def _split(script: str) -> Iterator[list[Token]]:
     """Yield the tokens of each statement, without `begin`, `end` and the handlers."""
     statement: list[Token] = []
-    depth = 0  # of the `begin` in a handler
+    depth = 0  # number of open `begin` blocks in a handler
     for token in _Dialect().tokenize(script):
         is_handler = len(statement) > 2 and statement[2].text.lower() == "handler"
         if not statement and token.token_type in (TokenType.BEGIN, TokenType.END):
@@ -348,11 +349,11 @@ _TYPED: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.ArrayDistinct: lambda node: _call("spark_array_distinct", node.this),
     exp.BitwiseLeftShift: lambda node: _call("spark_shiftleft", node.this, node.expression),
     exp.Cast: _cast,
-    # DuckDB's count_if of no rows is null.
+    # DuckDB's count_if returns null if there are no rows.
     exp.CountIf: lambda node: exp.Count(this=exp.Case().when(node.this.copy(), exp.true())),
     exp.Corr: lambda node: _call("spark_not_nan", node.copy()),
     exp.FromJson: _from_json,
-    # A function, because `->>` binds as weakly as `||`.
+    # Call a function instead of `->>`, because `->>` has the same precedence as `||`.
     exp.JSONExtractScalar: lambda node: _call("json_extract_string", node.this, node.expression),
     exp.JSONFormat: lambda node: _call("spark_to_json", node.this),
     exp.MapContainsKey: lambda node: _call("map_contains", node.this, node.args["key"]),
@@ -363,7 +364,7 @@ _TYPED: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
 
 
 def _text(value: Any) -> str:
-    """Return the text that DuckDB can cast to a value that JSON cannot represent."""
+    """Return a text that DuckDB can cast to the value. JSON cannot represent the value itself."""
     if isinstance(value, bytes):
         return "".join(f"\\x{byte:02x}" for byte in value)
     return str(value)
@@ -374,7 +375,7 @@ def _to_json(value: Any) -> str | None:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Leave out a field that is null, as Spark does."""
+    """Leave out fields that are null, as Spark's to_json does."""
     if isinstance(value, dict):
         return {name: _without_nulls(one) for name, one in value.items() if one is not None}
     if isinstance(value, list):

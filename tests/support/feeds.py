@@ -1,4 +1,4 @@
-"""Change tables of a table of PostgreSQL, and the states that the macros derive from them."""
+"""Change tables of a PostgreSQL table, and the rows that the macros derive from them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UPSTREAM = {
 }
 # The columns with their types in Debezium's events; some types differ from the upstream's.
 TOLD = {**UPSTREAM, "small": "int", "amount": "string", "born": "int", "at": "string"}
-# The columns in the order in which the truth was read.
+# The columns in the order of the expected rows, which were read from PostgreSQL.
 COMPARED = (
     "id, status, small, cast(amount as string), cast(cast(price as string) as double),"
     " cast(born as string), date_format(at, 'yyyy-MM-dd HH:mm:ss.SSSSSS'), md5(note), md5(body)"
@@ -35,7 +35,7 @@ COMPARED = (
 
 
 class Feeds:
-    """The change tables of a project, and the states that the macros derive from them."""
+    """The change tables of a project, and the rows that the macros derive from them."""
 
     def __init__(self, project: Project) -> None:
         self.project = project
@@ -89,8 +89,9 @@ class Feeds:
         return told
 
     def differing(self, feed: dict[str, Any], truths: list[dict[str, Any]]) -> list[Any]:
-        """Return the positions at which the rows computed from the events differ from the true
-        rows."""
+        """Return the positions at which the rows derived from the events differ from the expected
+        rows.
+        """
         found = self.project.sql(
             f"select __bf_position, __bf_op, __bf_unchanged, {COMPARED}"
             f" from ({self.rows_sql(feed, *UPSTREAM)}) order by __bf_position, __bf_sequence"

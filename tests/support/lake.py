@@ -67,7 +67,7 @@ class Lake(ABC):
 
     @abstractmethod
     def output(self, settings: Mapping[str, str]) -> dict[str, Any]:
-        """Return a connection of a dbt profile with these settings, but no `type` and `schema`."""
+        """Return a dbt profile's connection with these settings, without `type` and `schema`."""
 
     @abstractmethod
     def sql(self, statement: str) -> list[Row]: ...
@@ -87,8 +87,8 @@ class Lake(ABC):
 class SessionLake(Lake):
     """A lake in this process.
 
-    Embedded Derby admits one process at a time, so dbt and everything else in a pytest process use
-    this session for the lake. dbt-spark's `session` method uses the running session without further
+    Only one process at a time can use embedded Derby. So dbt and all tests of a pytest process
+    share one session. dbt-spark's method `session` uses the running session, and needs no further
     settings.
     """
 

@@ -1,11 +1,12 @@
-"""Run the tests of all profiles, two at a time, and end with one line for the whole run.
+"""Run the tests of all profiles in two parallel processes, and print one summary line at the end.
 
     python -m support.lanes core                  what `make test` runs
     python -m support.lanes all [--shard 1/4]     what `make test-all` runs
 
-Each profile has its own pytest process. The profile with the slowest tests has two processes. The
-Spark session or the Thrift server lives as long as the process. Spark plans the small statements of
-the tests on one core, so two lanes keep two cores busy. The output of a lane is printed at its end.
+Each profile has its own pytest process (a lane). The profile with the slowest tests has two
+processes. The Spark session or the Thrift server lives as long as its process. Spark plans the
+small statements of the tests on one core, so two lanes keep two cores busy. The output of a lane is
+printed at its end.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ class Macros:
         self._stubs[name] = replacement
 
     def answer(self, question: str, replacement: Callable[..., Any]) -> None:
-        """Replace a question of the upstreams' contract by `replacement`, for every kind."""
+        """Replace a macro of the upstreams' contract by `replacement` for every kind."""
         for kind in ("delta", "iceberg", "postgres"):
             if f"{kind}_{question}" in self._templates:
                 self.stub(f"{kind}_{question}", replacement)
@@ -233,7 +233,7 @@ _LOOKUP = re.compile(
 
 
 class _Undefined(jinja2.StrictUndefined):
-    """An undefined name fails, although dbt would render it as nothing.
+    """Fail for an undefined name, which dbt would render as an empty text.
 
     A missing key of a dict is false, as in dbt.
     """

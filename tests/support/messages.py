@@ -13,7 +13,10 @@ _TEXT = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
 
 
 def messages() -> dict[str, str]:
-    """Return the fact of each refusal, with `…` for values, and the file of its macro."""
+    """Return a dict with the fact of each refusal as key, and the file of its macro as value.
+
+    In a fact, `…` replaces each value.
+    """
     found: dict[str, str] = {}
     for path in sorted(MACROS.rglob("*.sql")):
         source = re.sub(r"\{#.*?#\}", "", path.read_text(), flags=re.DOTALL)

@@ -1,6 +1,6 @@
-"""Let dbt reuse a parsed project with another profile that only differs in its schema.
+"""Let dbt reuse a parsed project with another profile that differs only in its schema.
 
-python -m support.parsed run --project-dir ...     dbt itself, in a process of its own
+python -m support.parsed run --project-dir ...     runs dbt itself in a separate process
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def any_profile() -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    # A shell lets its background processes ignore Ctrl-C, and this process inherits that.
+    # A shell makes its background processes ignore Ctrl-C. This process would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with any_profile():
         cli()

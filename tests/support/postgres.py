@@ -48,7 +48,7 @@ def has_wal2json(programs: Path) -> bool:
 
 @dataclass(frozen=True)
 class Database:
-    """A running database; `url` is its JDBC URL with its owner, who has no password."""
+    """A running PostgreSQL database. `url` is its JDBC URL with the user, who has no password."""
 
     url: str
     directory: Path
@@ -86,9 +86,9 @@ class Database:
 
     @contextmanager
     def settings(self, role: str | None = None, /, **values: str) -> Iterator[None]:
-        """Give the server these settings until the block ends; running sessions get them too.
+        """Give the server these settings until the block ends. Running sessions get them too.
 
-        :param role: limits the settings to this role's connections that are made in the block
+        :param role: if given, only new connections of this role get the settings
         """
         place = "system" if role is None else f"role {role}"
         try:
@@ -131,7 +131,7 @@ class Database:
         self.start()
 
     def save(self) -> Path:
-        """Copy all files while the server is down, for `put_back`."""
+        """Stop the server, copy all its files for `put_back`, and start the server again."""
         saved = self.directory / "saved"
         self.stop()
         run(["cp", "-a", str(self._data), str(saved)])
@@ -139,7 +139,9 @@ class Database:
         return saved
 
     def put_back(self, saved: Path) -> None:
-        """Restore the copy, as an administrator restores a backup: later changes are lost."""
+        """Restore the copy of `save`, as an administrator restores a backup. Later changes are
+        lost.
+        """
         self.stop()
         shutil.rmtree(self._data)
         saved.rename(self._data)
@@ -174,7 +176,10 @@ def jdbc_catalog(url: str, user: str, password: str, name: str = "pg") -> dict[s
 def logical_postgresql(
     programs: Path, settings: Mapping[str, str] | None = None
 ) -> Iterator[Database]:
-    """Yield a cluster from which changes can be landed. It has wal2json if that is installed."""
+    """Yield the database of a new server whose changes can be landed.
+
+    The server has wal2json if wal2json is installed.
+    """
     logical = {
         "wal_level": "logical",
         "max_replication_slots": "50",
@@ -191,7 +196,7 @@ def logical_postgresql(
 
 @contextmanager
 def postgresql(programs: Path, settings: Mapping[str, str] | None = None) -> Iterator[str]:
-    """Run an empty cluster until the block ends. Yield its JDBC URL.
+    """Run an empty PostgreSQL server until the block ends. Yield its JDBC URL.
 
     :param settings: further settings of the server, as in postgresql.conf
     """
@@ -201,8 +206,8 @@ def postgresql(programs: Path, settings: Mapping[str, str] | None = None) -> Ite
 
 @contextmanager
 def _cluster(programs: Path, settings: Mapping[str, str]) -> Iterator[Database]:
-    # Only its owner may enter pytest's directory. But PostgreSQL refuses to run as root, so its
-    # files must be elsewhere.
+    # PostgreSQL refuses to run as root. The other user of the server cannot enter pytest's
+    # directory, so the server's files must be elsewhere.
     directory = Path(tempfile.mkdtemp(prefix="metastore"))
     data, port = directory / "data", free_port()
     if os.geteuid() == 0:
@@ -226,7 +231,7 @@ def _cluster(programs: Path, settings: Mapping[str, str]) -> Iterator[Database]:
 
 @cache
 def _knows_setting(programs: Path, name: str) -> bool:
-    # Earlier minor versions refuse to start with this setting.
+    # Earlier minor versions of PostgreSQL do not start with a setting that they do not know.
     described = subprocess.run(
         [str(programs / "postgres"), "--describe-config"],
         capture_output=True,

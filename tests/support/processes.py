@@ -1,4 +1,4 @@
-"""dbt and `dbt-backfill` in separate processes, beside the process of the tests."""
+"""Start dbt and `dbt-backfill` in processes of their own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def start(
     """Start `dbt run` of these models in its own process group. It reuses the parsed project.
 
     :param profiles: the directory of `profiles.yml`, if it is not the project's
-    :param debug: print every statement that it sends
+    :param debug: let dbt print every statement that it sends
     """
     target = project.root / f"target_{'_'.join(names)}_{os.urandom(4).hex()}"
     if (parsed := project.root / "target" / PARSED).exists():

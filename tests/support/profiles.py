@@ -9,7 +9,10 @@ import pytest
 
 @dataclass(frozen=True)
 class Profile:
-    """`file_format` is the meaning of a table's plain name, and the default of every model."""
+    """A connection method and a table format.
+
+    `file_format` is the format of a table whose name has no catalog, and the default of models.
+    """
 
     method: str
     file_format: str
@@ -87,14 +90,14 @@ def profiles_of(item: pytest.Item) -> list[str]:
 
 
 def is_run_on(item: pytest.Item, profile: str) -> bool:
-    """True if a test's result on a profile may differ from its result on the home profile."""
+    """Return true if the test's result on this profile may differ from that on its home profile."""
     return profile == home_of(item) or item.get_closest_marker("every_profile") is not None
 
 
 def is_in_core(item: pytest.Item, profile: str) -> bool:
-    """True if the mark `core` puts a test into the core on a profile.
+    """Return true if the mark `core` puts a test into the core on a profile.
 
-    The mark applies to the profiles that it names, or to all if it names none.
+    The mark applies to the profiles that it names, or to all profiles if it names none.
     """
     named = [mark.args for mark in item.iter_markers("core")]
     return profile in profiles_of(item) and any(not args or profile in args for args in named)

@@ -64,7 +64,7 @@ class Crash(Exception):
 
 
 def crash_before(text: str) -> Interceptor:
-    """End the run before the first statement that contains this text."""
+    """Return an interceptor that ends a dbt run before the first statement with this text."""
 
     def intercept(sql: str, proceed: Proceed) -> None:
         if text in sql:
@@ -179,7 +179,7 @@ class Project:
 
     @property
     def file_format(self) -> str:
-        """Return the default of every model, and the meaning of a table's plain name."""
+        """Return the format of a table whose name has no catalog, and of models by default."""
         return self.lake.profile.file_format
 
     @property
@@ -474,9 +474,9 @@ _two_merges: list[None] = []
 
 @contextlib.contextmanager
 def two_merges() -> Iterator[None]:
-    """Make each barrier that is planned inside the block merge changes and range in two statements.
+    """Let barriers that are planned inside the block merge changes and range in two statements.
 
-    In the tests both are small. So a plan would have `at_once`, and one MERGE would write both.
+    The tests have so few rows that a plan would have `at_once`. Then one MERGE would write both.
     """
     _two_merges.append(None)
     try:
@@ -487,7 +487,7 @@ def two_merges() -> Iterator[None]:
 
 
 def _by_two_merges(sql: str) -> str:
-    """Return the statement. If it plans a barrier, the limit of `at_once` is always exceeded."""
+    """Return the statement. If it plans a barrier, change its limit so that `at_once` is false."""
     if ": plan the barrier " not in sql:
         return sql
     return re.sub(r"(\bgreatest\(checked\.row_count, [^)]*\)) <= \d+", r"\1 < 0", sql)

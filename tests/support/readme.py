@@ -1,4 +1,4 @@
-"""The profiles and settings that readers copy from the README and docs/profiles.md."""
+"""The profiles and settings that a reader copies from the README and from docs/profiles.md."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support.project import REPOSITORY
 README = REPOSITORY / "README.md"
 PROFILES = REPOSITORY / "docs" / "profiles.md"
 LAKE = "/data/lake"
-"""The directory of the README's session."""
+"""The directory of the lake in the README's profile."""
 
 
 def yaml_blocks(page: Path) -> list[Any]:
@@ -22,12 +22,12 @@ def yaml_blocks(page: Path) -> list[Any]:
 
 
 def session_output() -> dict[str, Any]:
-    """Return the README's only profile, a session, as under `outputs` of `profiles.yml`."""
+    """Return the README's profile, which uses a session, as an entry of `outputs`."""
     [profile] = [block["my_profile"] for block in yaml_blocks(README) if "my_profile" in block]
     return dict(profile["outputs"]["dev"])
 
 
 def iceberg_settings() -> dict[str, str]:
-    """Return the further lines of this profile by which plain names are Iceberg tables."""
+    """Return the settings that make this profile create Iceberg tables by default."""
     [settings] = [block for block in yaml_blocks(PROFILES) if "spark.sql.defaultCatalog" in block]
     return dict(settings)

@@ -53,7 +53,10 @@ class Part:
 
 
 class Recorder:
-    """Records the running parts, which are a stack. Times and macros count for the innermost."""
+    """Records times and macros of tests and shared fixtures.
+
+    The running tests and fixtures form a stack. Times and macros count for the innermost one.
+    """
 
     def __init__(self, file: Path, profile: str) -> None:
         self._file, self._profile = file, profile

@@ -21,9 +21,9 @@ def recorded() -> Report:
 
 
 def recorded_mv(of: str = "flights_delayed", **changes: Any) -> dict[str, Any]:
-    """Return one MV of the recorded report.
+    """Return one MV of the recorded report, with these changes.
 
-    A change to None removes an entry: SQL leaves out nulls.
+    A change to None removes the entry, because the SQL of the report leaves out nulls.
     """
     [found] = [mv for mv in recorded().mvs if mv["model"] == of]
     return {name: value for name, value in {**found, **changes}.items() if value is not None}

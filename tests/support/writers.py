@@ -41,7 +41,7 @@ Values = tuple[Any, ...]
 class Table:
     """A table with the columns `amount` and `label` besides its key.
 
-    :param key: its columns with their types in PostgreSQL
+    :param key: the key columns with their types in PostgreSQL
     :param draw_key: returns one of the possible keys
     """
 
@@ -88,7 +88,10 @@ class Table:
 
     @property
     def move(self) -> sql.Composed:
-        """Moves a row to an unused key. The parameters: the new key, the old key, the new key."""
+        """Return an update that moves a row to an unused key.
+
+        Its parameters are the new key, the old key, and the new key again.
+        """
         new = sql.SQL(", ").join(sql.SQL("{} = %s").format(sql.Identifier(k)) for k in self.key)
         return sql.SQL(
             "update {table} set {new} where {has_key}"
@@ -111,7 +114,7 @@ def orders(keys: int, name: str = "orders") -> Table:
 
 
 def places(accounts: int, name: str = "places") -> Table:
-    """Return a table with a key of two columns, one of them a text that compares byte by byte."""
+    """Return a table with a key of two columns. One of them is a text in byte order."""
     names = [f"{a}{b}" for a in "aAéz_" for b in ("", "1", " x", "Z", "ß")]
     return Table(
         name,
@@ -127,9 +130,8 @@ def draw_values(rng: random.Random) -> Values:
 class Writers:
     """Writers that run from the beginning of the `with` block to its end.
 
-    :param per_second: transactions of all writers together
-    :param settings: the settings of each writer's session; if there are more writers, they have the
-        last settings
+    :param per_second: the number of transactions of all writers together
+    :param settings: the settings of each writer's session; further writers have the last settings
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""How the benchmarks evaluate their measurements, and which arguments they accept."""
+"""The benchmarks evaluate their measurements and check their arguments."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_of_iceberg_the_files_count_that_scans_have_planned():
     scan["metrics"].append(of_files)
     events = [
         started(plan("Union", children=[scan, other])),
-        started(scan),  # the plan is sent again with what was found out
+        started(scan),  # Spark reports the plan again after it has changed the plan
         {
             "Event": "org.apache.spark.sql.execution.ui.SparkListenerDriverAccumUpdates",
             "executionId": 1,

@@ -1,4 +1,4 @@
-"""The command line without dbt: its loop, tables and metrics."""
+"""Check the loop, tables and metrics of the command line without dbt."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ class Stopless(StopSignals):
 
 
 def loop(*passes: ModelResult, **limits: Any) -> tuple[Ending, list[float], int]:
-    """Run the loop with these results. Return how it ends, its pauses, and the number of runs."""
+    """Call run_loop with these results of its runs. Return its ending, its pauses in seconds, and
+    the number of runs.
+    """
     results: Iterator[ModelResult] = iter(passes)
     stop, runs = Stopless(), 0
 

@@ -1,4 +1,4 @@
-"""How `make core` selects tests, and how shards split them."""
+"""`make core` selects tests, and shards split the tests."""
 
 from __future__ import annotations
 

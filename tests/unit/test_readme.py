@@ -1,4 +1,6 @@
-"""What a newcomer copies from the README and docs/profiles.md is complete, and tests run it too."""
+"""Check that the settings in the README and docs/profiles.md are complete, and are the settings of
+the tests.
+"""
 
 from __future__ import annotations
 
@@ -33,17 +35,17 @@ def test_the_session_is_a_profile_of_dbt_spark() -> None:
     credentials = SparkCredentials.from_dict(output)
 
     assert credentials.schema == "nyc"
-    # If YAML had a number or boolean here, Spark would get Python's spelling of it.
+    # All values must have quotes in YAML: dbt would pass the boolean `true` to Spark as `True`.
     given = {**output["server_side_parameters"], **iceberg_settings()}
     assert {type(value) for value in given.values()} == {str}
 
 
 def test_the_example_project_runs_in_the_same_session(example: dict[str, Any]) -> None:
     session = {**session_output()["server_side_parameters"], **iceberg_settings()}
-    # The example downloads its jars at the first start, and leaves some cores free.
+    # In the example project, Spark downloads its jars and does not use all cores.
     del session["spark.driver.extraClassPath"], session["spark.master"]
     del example["spark.jars.packages"], example["spark.master"]
-    # The example always has a small table.
+    # The example project switches code generation off, because its table is small.
     del example["spark.sql.codegen.wholeStage"]
 
     assert example == session
@@ -70,7 +72,6 @@ def test_the_constraints_keep_dbt_where_it_is_tested() -> None:
 
 
 def test_the_options_are_those_of_the_macros(macros: Macros) -> None:
-    """The README has the same options, defaults and choices as the macros."""
     rows = re.findall(r"^\| `(\w+)` \| (.+?) \| (.+?) \| .+ \|$", README.read_text(), re.MULTILINE)
     written = {name: (kind, default) for name, kind, default in rows}
     options = macros.call("get_options")

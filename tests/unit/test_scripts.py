@@ -1,4 +1,4 @@
-"""Which statements of a script write a table: the tests inject faults after these statements."""
+"""The statements of a script that write a table. Other tests inject faults after them."""
 
 from __future__ import annotations
 

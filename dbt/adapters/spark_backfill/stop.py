@@ -51,8 +51,8 @@ class Stop:
 
 
 def interrupt_on_sigterm() -> Callable[[], None]:
-    """Let SIGTERM do what Ctrl-C does, unless it has a handler already. Return a function to undo
-    this.
+    """Let SIGTERM do what Ctrl-C does, unless SIGTERM has a handler already. Return a function that
+    restores the previous handler.
 
     dbt handles only Ctrl-C. Without this, SIGTERM would end the process in the middle of a
     statement.

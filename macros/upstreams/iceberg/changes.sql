@@ -97,7 +97,7 @@
 
 {#-
     True if the feed may leave out a key. Row lineage only compares two snapshots, so it does not list a row that was inserted and deleted between
-    them. The events after a version without a snapshot come from the same comparison. The changelog of format 2 reads each snapshot.
+    them. The events since version 0, when the table had no snapshot, do not list such a row either. The changelog of format 2 reads each snapshot.
 -#}
 {% macro iceberg_forgets_keys(observed, committed, source) %}
     {%- set compares = dbt_backfill.parse_iceberg_id(observed.id).format == '3' or committed.version | int == 0 -%}

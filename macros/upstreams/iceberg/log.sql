@@ -281,8 +281,8 @@
 
 {#-
     Refuse a key that Iceberg orders differently than Spark: a uuid, which Spark shows as a string. With such a key Iceberg would skip files that
-    contain keys of a range. Spark's plans distinguish a uuid from a string only in a comparison with a text that is not a uuid: for a string, Iceberg
-    applies this filter; for a uuid, Iceberg leaves the filter to Spark. A column cannot become a uuid without a gap.
+    contain keys of a range. To find a uuid, explain a filter that compares the key with a text that is not a uuid: Iceberg applies this filter to a
+    string, but leaves the filter of a uuid to Spark. Later barriers do not repeat the check, because a column cannot become a uuid without a gap.
 -#}
 {% macro iceberg_check_key_order(upstream, columns) %}
     {%- set relation, comparisons = upstream.relation, [] -%}

@@ -66,9 +66,9 @@
 
 
 {#-
-    Refuse settings under which a connection would miss rows that exist. Spark writes strings for the bounds of a range, and landing writes strings
-    for the names of tables: in these strings, a backslash must be an ordinary character. And if a command rewrites a table, a transaction with an
-    older snapshot sees no row of that table.
+    Refuse settings under which a connection would miss rows that exist. Bounds of a range and names of tables are sent as strings, in which a
+    backslash must be an ordinary character. With an isolation level above `read committed`, a transaction would see no rows of a table that a command
+    has rewritten since the transaction began.
 -#}
 {% macro check_postgres_session(facts, mv) %}
     {%- set role = 'Execute alter role ' ~ facts.user ~ ' set ' -%}

@@ -42,7 +42,7 @@
         'isolation', current_setting('default_transaction_isolation'),
         'database', current_database(),
         'user', current_user,
-        {#- On Amazon no user has the attribute rolreplication. There the members of roles with these names may read a slot. #}
+        {#- On Amazon RDS no user has the attribute rolreplication. Instead, members of these roles may read a slot. #}
         'replication', (
             select coalesce(bool_or(case when rolname = current_user then rolreplication or rolsuper else pg_has_role(oid, 'member') end), false)
             from pg_roles

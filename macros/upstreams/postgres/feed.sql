@@ -55,8 +55,8 @@
 
 
 {#-
-    Return the record of the feed in a plan, as JSON. It has the options of the feed: by these a later run notices if the options were changed, and
-    reads the version again. As `seen` it has the state of the table and of its change table when the plan was made, see get_seen_table.
+    Return the record of the feed in a plan, as JSON. The record has the options of the feed, so that a later run can find changed options and read
+    the same version again. Its `seen` is the state of the table and of its change table when the plan was made, see get_seen_table.
 -#}
 {% macro describe_postgres_feed(feed, seen) %}
     {%- set noted = {'relation': feed.relation.render()} -%}
@@ -164,7 +164,7 @@
 {% endmacro %}
 
 
-{#- Return the type that a column of this Spark type has in a change table. Texts have no length there. -#}
+{#- Return the type that a column of this Spark type has in a change table. A change table stores char(n) and varchar(n) as string. -#}
 {% macro get_plain_type(type) %}
     {{ return('string' if (type | lower).startswith(('char(', 'varchar(')) else type | lower) }}
 {% endmacro %}

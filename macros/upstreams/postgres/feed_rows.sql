@@ -37,8 +37,8 @@
     Return a scalar subquery that returns JSON, with one pass over the change table: {
       'landed': the result of get_feed_landed_sql,
       'floor': the lowest position that the feed still has; null if the feed has no position,
-      'renewed': the last position at which the events of another history of the database, or of another slot, begin. A reader that begins after this
-        position sees all earlier commits. Null if there is no such position, or if it is not known,
+      'renewed': the last position from which on the events come from another history of the database, or from another slot. A reader that begins
+        after this position sees all earlier commits. Null if there is no such position, or if it is not known,
       'breaks': the first ten positions after `since` at which the table was truncated, or before which events may be missing. Null if there are no
         such positions, or if `since` is none,
       'note': the note of the last mark with a note, see get_landing_note; null if no mark has a note,
@@ -70,8 +70,8 @@
 {#-
     Return the expressions 'landed' and 'renewed' over the rows, see get_feed_place_sql. With Debezium 'landed' is the latest commit that an
     event contains. During the first transaction after a snapshot 'landed' is null: only the events of the next transaction contain the commit of the
-    first one. A mark `g` lands after all transactions have ended that were running before the mark, see begin_change_tables. docs/postgres.md
-    describes such rows.
+    first one. For other formats 'renewed' is the last mark `g`. A landing writes this mark only after all transactions that were running before it
+    have ended, see begin_change_tables.
 -#}
 {% macro get_feed_places(feed) %}
     {{ return({'landed': "nullif(max(__bf_position) filter (where __bf_op <> 'g') - 1, 0)", 'renewed': 'cast(null as bigint)'}
@@ -122,9 +122,9 @@
 
     An event does not contain the commit of its own transaction. Its `source.sequence` contains the commit of the previous transaction, so
     the position of an event is that commit plus one. The feed is complete up to the latest commit that some event contains. Within a
-    position `source.lsn` orders the events of a key, because a transaction waits for the lock of the previous one. Rows without an operation are
-    tombstones and heartbeats. Rows of other tables only show how far the feed has come. Spark may evaluate conditions in any order, so an expression
-    that may fail checks the condition itself.
+    position `source.lsn` orders the events of a key, because a transaction that changes a row waits until the previous transaction has released its
+    lock on the row. Rows without an operation are tombstones and heartbeats. Rows of other tables only show how far the feed has come. Spark may
+    evaluate conditions in any order, so an expression that may fail checks the condition itself.
 
     A row that was read by a snapshot (`r`) is not a change. Changes before a snapshot may be missing, unless the snapshot is incremental and runs
     beside the stream.

@@ -154,7 +154,7 @@
     {%- set unlike = dbt_backfill.find_unlike_table(before.get('seen') or {}, now.seen, observed.facts)
         or dbt_backfill.find_untold(observed.notes, committed.get('key'), observed) -%}
     {%- if unlike -%} {{ return(dbt_backfill.new_gap(unlike)) }} {%- endif -%}
-    {#- In a column of numbers, a value is never missing because it is large: numbers that can be read are small. -#}
+    {#- A number is too small to be left out of an event as a large value (TOAST), so the event has a doubtful null. -#}
     {%- for column in observed.facts.columns if column.name in observed.untold and column.type in ['float4', 'float8', 'numeric'] -%}
         {{ return(dbt_backfill.new_gap(
             'an event of the upstream has a null in the column ' ~ column.name ~ ', which may be a NaN, an infinity or a real null'

@@ -33,11 +33,10 @@
 
 
 {#-
-    Return the range source of a plan whose rows were staged, see get_source_read: the rows that were read from the live table, replaced for
-    each key by the key's last event up to the version of the plan. The last event of a key contains its row. A key without an event has not changed
-    since the feed began, so its row is correct whenever it was read. The overlay needs only the few events whose transaction the reader could not
-    see. If another run has created the table of staged ranges again, reading the table raises an error. Without the error, a table without the staged
-    rows would look like a range without rows.
+    Return the range source of a plan whose rows were staged, see get_source_read. The source has the staged rows and an overlay. The overlay has the
+    last event of a key up to the version of the plan, and replaces the staged row of this key. It needs only events whose transaction was not visible
+    when the rows were staged: the staged rows already show all other events. If another run has created the table of staged ranges again, reading the
+    table raises an error. Without the error, the missing rows would look like a range without rows.
 -#}
 {% macro postgres_staged_source(upstream, version, stage, keys) %}
     {%- set noted = fromjson(stage.definition) -%}
@@ -74,10 +73,11 @@
 
 
 {#-
-    Return a select of the last event per key up to a version, among the events whose transaction the reader of a stage does not see.
+    Return a select of the last event of each key up to a version. It only considers events whose transaction was not visible when the rows of a stage
+    were read.
 
     Only a feed of the format `declared` has events that do not contain their transaction. If any transaction was running while the rows were read, an
-    event of this transaction may be anywhere in the feed after the last TRUNCATE or gap. Earlier events do not have to be considered: a TRUNCATE
+    event of this transaction may be anywhere in the feed after the last TRUNCATE or gap. Events before the TRUNCATE or gap are not needed: a TRUNCATE
     waits for all transactions that wrote to the table, and events before a gap do not describe the rows after the gap.
 -#}
 {% macro _get_overlay_sql(feed, version, noted, keys) -%}
@@ -112,15 +112,15 @@
 
 
 {#-
-    Return a predicate over `__bf_xid` that is true if the reader of a stage does not see the transaction of an event; null if the event
-    does not contain its transaction. The ids start again after 2^32 transactions, but land_changes writes each id with its epoch. Two ids without an
-    epoch are less than 2^31 apart, which shows which of them is later.
+    Return a predicate over `__bf_xid`. It is true if the transaction of an event was not visible when the rows of a stage were read, and null if the
+    event does not contain its transaction. Transaction ids start again after 2^32 transactions. The events of land_changes have each id with its
+    epoch. Ids without an epoch are less than 2^31 apart, so it is known which of two ids is later.
 
-    A commit is in the feed a moment before other transactions see it, and a long time before if it waits for a standby. So the predicate is true for
-    an event at any position, if its transaction was running when the rows were read. A later id belongs to a transaction that began after the feed
-    had landed up to `since`. An event at or below `since` with such an id belongs to an earlier use of the same id, and the predicate is false for
-    it. The predicate is also false for events before `renewed`, because they belong to another history of the database, which used the same ids. The
-    predicate has ranges of literals, so Spark can skip files.
+    A commit may be in the feed before other transactions can see it, for example while it waits for a standby. So the predicate is true for every
+    event of a transaction that was running when the rows were read, whatever the event's position. A transaction with a later id began after the feed
+    had landed up to `since`. If an event at or below `since` has such an id, an earlier transaction has used the same id, and the predicate is false.
+    The predicate is false for events before `renewed`, because they belong to another history of the database, which used the same ids. The ids are
+    literals, so Spark can skip files.
 
     Arguments:
       `noted` (dict): {
@@ -173,8 +173,6 @@
     Refuse a query that compares a `char(n)` column: Spark pads the other side of the comparison when it reads the table, but not when it
     reads the events. A query may return such a column, or pass it to a function that returns a text or a number, such as rtrim: then the result is
     the same for the table and the events.
-
-    Spark's analyzed plan has a projection over the table that pads its columns to their length.
 -#}
 {% macro postgres_check_query(explained) %}
     {%- set name = dbt_backfill.find_compared_char(explained) -%}
@@ -199,7 +197,7 @@
     {%- for column, name, id in modules.re.findall(padded, plan) -%} {%- do chars.update({id: name}) -%} {%- do passed.update({column: true}) -%} {%- endfor -%}
     {%- if not chars -%} {{ return(none) }} {%- endif -%}
     {%- set plan = modules.re.sub(padded, '\\1', plan) -%}
-    {#- In the plan, operators that read a projection are above it, so the projections are searched in reverse order. -#}
+    {#- The plan prints an operator above the projection that it reads, so the search begins at the end of the plan. -#}
     {%- for id, name, new_id in modules.re.findall('#(\\d+) AS ([^#]+)#(\\d+)', plan) | reverse -%}
         {%- if id in chars -%} {%- do chars.update({new_id: name}) -%} {%- do passed.update({name ~ '#' ~ new_id: true}) -%} {%- endif -%}
     {%- endfor -%}

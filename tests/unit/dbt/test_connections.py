@@ -1,4 +1,4 @@
-"""Which failed statements are sent again, and when the plugin stops sending them."""
+"""The plugin sends a statement again that lost a conflict, and stops if dbt is stopped."""
 
 from __future__ import annotations
 
@@ -207,9 +207,6 @@ def test_what_a_cut_statement_says_is_not_shown(
     spark: _Spark,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A server cancels the statement. A Spark that is stopped itself also fails, with a Java stack
-    trace.
-    """
     send = spark._fail
 
     def stop_first(at: str) -> None:

@@ -1,4 +1,4 @@
-"""What a user sees of an error that Spark has raised."""
+"""The text that a user sees of an error that Spark has raised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the adapter plugin adds to dbt-spark."""
+"""The features that the adapter plugin adds to dbt-spark."""
 
 from __future__ import annotations
 

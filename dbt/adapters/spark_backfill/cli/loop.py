@@ -85,8 +85,8 @@ def run_loop(
 
     A failed run is repeated after a pause, which doubles each time up to five minutes. A refused
     run is not repeated: it wrote nothing, and would be refused again. A run that waits for a change
-    feed is repeated in the same way as a failed run. If the loop never ends, it is repeated after a
-    short pause.
+    feed counts as a failed run. In a loop that never ends, such a run is repeated after a short
+    pause each time.
     """
     started, failures = clock(), 0
     while True:

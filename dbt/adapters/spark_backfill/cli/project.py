@@ -47,7 +47,7 @@ class ModelResult:
 
     @property
     def is_refusal(self) -> bool:
-        """True if the same run would fail again; nothing was written."""
+        """True if dbt reports a compilation error, such as a refusal: the run would fail again."""
         return self.message.lstrip().startswith("Compilation Error")
 
     @property

@@ -86,7 +86,7 @@ def state(row: Row) -> str:
 
 
 def lag(row: Row) -> str:
-    """Return the time since the commit of the first version that the MV does not show yet."""
+    """Return the time since the commit of the oldest version that the MV does not show yet."""
     if row.get("behind") is None:
         return "?"
     return "0" if row["behind"] == 0 else duration(row.get("behind_seconds"))

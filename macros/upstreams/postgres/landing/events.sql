@@ -15,7 +15,7 @@
 {%- endmacro %}
 
 
-{#- Return the columns that a change table has in addition to its table's columns. -#}
+{#- Return the columns that landing adds to a change table, beside the columns of the PostgreSQL table. -#}
 {% macro landed_columns() %}
     {{ return([
         {'name': '_op', 'type': 'string'}, {'name': '_lsn', 'type': 'bigint'}, {'name': '_seq', 'type': 'bigint'},
@@ -85,9 +85,9 @@
 
 {#-
     Return the value of a column of the change table, from the text that PostgreSQL writes in its ISO style. If Spark cannot convert a
-    value, the statement fails, because null would be another value. Spark itself would read a date before Christ as one after Christ, and
-    round a decimal. Readers read a timestamp in UTC, see check_postgres_table. If the column's type was changed from a type with a time zone to a
-    type without, older events have a text with a time zone.
+    value, the statement fails, because null would be another value. A plain cast of Spark would read a date before Christ as a date after Christ, and
+    would round a decimal. A timestamp without a time zone is converted as UTC, as Spark's JDBC reader does, see check_postgres_table. Older events
+    may have a time zone in the text of such a column, if the column's type was changed.
 -#}
 {% macro get_landed_value_sql(table, column) %}
     {%- set name, type = dbt_backfill.string_literal(column.name), dbt_backfill.type_sql(column.type) -%}

@@ -1,6 +1,6 @@
 {#-
-    Land the changes of a feed's slot in the middle of a barrier, for all tables that share the slot. So a run does not depend on another process.
-    Return true if a model names a slot for the feed.
+    Land the changes of a feed's slot in the middle of a barrier, for all tables that share the slot. With this, a run needs no other process that
+    lands changes. Return true if a model names a slot for the feed.
 -#}
 {% macro postgres_land_feed(upstream) %}
     {%- set all = dbt_backfill.get_landed_tables() -%}
@@ -49,8 +49,8 @@
 
 
 {#-
-    Return {'slot', 'catalog', 'tables': the entries of `all` that are landed from the slot}. These tables are landed together, because the slot is
-    moved forward only after each table has its events. Models may share a change table.
+    Return {'slot', 'catalog', 'tables': the entries of `all` that are landed from the slot}. The tables of a slot are landed together, because the
+    slot is moved forward only after each table has its events. If models share a change table, `tables` has it once.
 -#}
 {% macro new_landing(slot, all) %}
     {%- set landed, tables = all | selectattr('slot', 'equalto', slot) | list, [] -%}
@@ -70,8 +70,7 @@
 
 
 {#-
-    Prepare the tables of a landing. Return the landing with 'confirmed', the position from which its slot continues, and with more facts. Each table
-      also has {
+    Prepare the tables of a landing. Return the landing with 'confirmed', the position from which its slot continues. Each of its tables also has {
       'facts': see get_postgres_facts_query,
       'kind': the kind of the change table, `delta` or `iceberg`,
       'columns': the columns of the change table, without the columns that landing adds: {
@@ -95,7 +94,8 @@
     {%- set goes_on = slot is not none and slot.wal_status != 'lost' -%}
     {%- if not goes_on -%}
         {#- PostgreSQL has no list of its output plugins, so try to make a temporary slot with the plugin. Spark's scripts cannot catch an error of a
-            database. So a block of PostgreSQL catches the error, and the same connection reads the error. -#}
+            database. So a block of PL/pgSQL catches the error and stores its text in a setting, and a query of the same connection reads the setting.
+            -#}
         {%- set attempt = 'do $$ begin perform ' ~ dbt_backfill.get_temporary_slot_sql(landing.slot)
             ~ "; exception when others then perform set_config('dbt_backfill.error', sqlerrm, false); end $$" -%}
         {%- set error = dbt_backfill.read_from_postgres(landing, 'see whether PostgreSQL has wal2json',
@@ -114,19 +114,19 @@
 {% endmacro %}
 
 
-{#- Return the call that makes a temporary slot for this invocation. The slot ends with its connection. -#}
+{#- Return the call that makes a temporary slot for this invocation. PostgreSQL drops the slot when the connection ends. -#}
 {% macro get_temporary_slot_sql(slot) %}
     {{ return("pg_create_logical_replication_slot('dbt_backfill_" ~ local_md5(invocation_id ~ slot)[:20] ~ "', 'wal2json', true)") }}
 {% endmacro %}
 
 
 {#-
-    Make the slot, unless another landing has made it meanwhile, and return the position where it begins. Before that, refuse a database whose WAL is
-    behind a change table, see read_landed_places. Such a database was restored, and once its WAL has passed the change table's position, this could
-    not be detected any more.
+    Make the slot, unless another landing has made it meanwhile, and return the position where it begins. First refuse a database whose WAL is behind
+    a change table, see read_landed_places: such a database was restored to an earlier state. Once the WAL has passed the position of the change
+    table, a restore cannot be detected in this way any more.
 
     Arguments:
-      lost (dict or none): the old slot, which has to be dropped before; none if there is no old slot.
+      lost (dict or none): the old slot, which is dropped first; none if there is no old slot.
 -#}
 {% macro make_slot(landing, lost) %}
     {%- do dbt_backfill.read_landed_places(landing) -%}

@@ -1,7 +1,7 @@
 {#-
-    Land the changes of a slot, batch by batch, until no changes are left up to the position that was flushed at the last read. The progress of
-    landing is stored only in the change tables: a table has landed up to its greatest _lsn, and earlier events that the slot still has are
-    skipped.
+    Land the changes of a slot, batch by batch. The last batch has all remaining changes up to the position that was flushed when this batch was read.
+    The progress of landing is stored only in the change tables: a table has landed up to its greatest _lsn, and earlier events that the slot still
+    has are skipped.
 
     Arguments:
       landing (dict): see new_landing.
@@ -16,13 +16,13 @@
     {%- do dbt_backfill.read_from_postgres(landing, 'flush the WAL', "select case when pg_current_wal_insert_lsn() > pg_current_wal_flush_lsn()"
         ~ " then concat(set_config('synchronous_commit', 'local', true), pg_logical_emit_message(true, 'dbt_backfill', '')) end as value_1") -%}
     {%- set run = namespace(landing=dbt_backfill.begin_change_tables(dbt_backfill.read_landed_places(landing)), is_first=true, done=false) -%}
-    {#- Jinja has no `while`. Two nested loops allow a million turns, and few of them are executed after the end. -#}
+    {#- Jinja has no `while`. Two nested loops allow a million batches, and skip the remaining turns after the last batch. -#}
     {%- for _ in range(1000) -%} {%- if not run.done -%} {%- for _ in range(1000) -%} {%- if not run.done -%}
         {%- set tables = run.landing.tables -%}
         {%- set batch = dbt_backfill.read_from_postgres(landing, 'look at the changes of the slot ' ~ landing.slot,
             dbt_backfill.get_batch_query(landing.slot, tables | map(attribute='table') | list, given.batch_rows)) -%}
         {%- if batch.confirmed > tables | map(attribute='landed') | min -%}
-            {#- The slot was moved beyond a table: another landing has landed these events, or another reader has consumed them. -#}
+            {#- The slot is ahead of a change table: another landing has landed the events in between, or another reader has consumed them. -#}
             {%- set run.landing = dbt_backfill.begin_change_tables(dbt_backfill.read_landed_places(dict(run.landing, confirmed=batch.confirmed))) -%}
         {%- else -%}
             {%- set is_last = batch.changes < given.batch_rows -%}
@@ -30,8 +30,8 @@
             {%- for table in tables if to > table.landed -%}
                 {%- set events = dbt_backfill.get_landed_events_sql(landing, table, to, table.landed, batch.at) -%}
                 {%- set sql = dbt_backfill.get_land_sql(table, events, table.landed) -%}
-                {#- If two landings run at the same time, one of them loses the conflict. On Iceberg the statement of this landing fails. On Delta
-                    this landing reads the other landing's events before it moves the slot forward. -#}
+                {#- Another landing may write to the change table at the same time. If this statement then loses the conflict, it fails on Iceberg. On
+                    Delta it ends without an error, and the landed position is read again before the slot is moved forward. -#}
                 {%- do dbt_backfill.run_table('land the changes of ' ~ table.table,
                     'begin ' ~ dbt_backfill.get_yielding_sql(sql, 'delta') ~ ' end' if table.kind == 'delta' else sql) -%}
             {%- endfor -%}
@@ -164,7 +164,7 @@
 
 {#-
     Return the mark that a table needs: {'op': `w` for the begin of a table, `g` for a gap, before which events may be missing; 'position', 'why'}.
-    Return none if the slot continues where the table ends.
+    Return none if the slot continues where the events of the change table end.
 -#}
 {% macro get_needed_mark(landing, table) %}
     {%- set confirmed, landed = landing.confirmed, table.landed -%}
@@ -186,9 +186,8 @@
 
 {#-
     True if the database was restored to an earlier state, and its WAL has already passed the position up to which the table has landed. If a landing
-    died, the slot is behind the change table. Then this macro compares the slot's events up to the end of the table with the landed events. If
-    another landing has advanced the slot meanwhile, the comparison proves nothing, and the result is false: the other landing has compared the events
-    itself.
+    died, the slot is behind the change table. In this case the macro compares the slot's events up to the end of the change table with the landed
+    events. If another landing has advanced the slot meanwhile, the result is false, because the other landing has made the same comparison.
 -#}
 {% macro tells_otherwise(landing, table) %}
     {%- set sql -%}

@@ -36,9 +36,7 @@ class Progress:
         self._duck.create("lake.mv__progress", COLUMNS)
 
     def fill(self, *vnodes: dict[str, Any], **everywhere: Any) -> None:
-        """Write the rows of vnodes 0, 1, …: two vnodes unless more are given. The state is at epoch
-        2.
-        """
+        """Write the rows of the vnodes 0, 1, …, by default of two. The state is at epoch 2."""
         row = {"epoch": 2, "backfill_finished": False, "row_count": 0, "upstream_version": "16"}
         row |= {"dirty": False, **everywhere}
         rows = []
@@ -50,7 +48,7 @@ class Progress:
         self._duck.create("lake.mv__progress", COLUMNS, rows)
 
     def read(self, *names: str) -> list[Any]:
-        """Return these columns for every vnode."""
+        """Return these columns of the rows of all vnodes."""
         rows = self._duck.rows(f"select {', '.join(names)} from lake.mv__progress order by vnode")
         return [row[0] for row in rows] if len(names) == 1 else rows
 

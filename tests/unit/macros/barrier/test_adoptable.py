@@ -1,4 +1,4 @@
-"""What a table needs so that it can be adopted or replaced."""
+"""The conditions under which a table can be adopted or replaced."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLAN = "== Analyzed Logical Plan ==\nMerge\n\n== Optimized Logical Plan ==\nMerg
 
 @pytest.fixture
 def check(macros: Macros, backfill: Any, keys: Any, relations: Any) -> Callable[..., Any]:
-    """Check a table with these columns and keys. Return what is known of the table."""
+    """Check a table with these columns and keys. Return the facts about the table."""
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
 
     def check(
@@ -85,7 +85,7 @@ def test_what_a_delta_table_is_partitioned_by_is_told(
 
 
 def test_a_text_that_the_table_cuts_off_or_pads_is_another_type(check: Any, refused: Any) -> None:
-    """A select of the table returns a string."""
+    """A select of a varchar(n) column returns a string. Only DESCRIBE shows the length."""
     with refused("lake.mv has the column Shard of the type varchar(5), but its query returns str"):
         check(shown=[["k", "bigint"], ["shard", "varchar(5)"], ["", None]])
 
@@ -93,7 +93,7 @@ def test_a_text_that_the_table_cuts_off_or_pads_is_another_type(check: Any, refu
 def test_a_text_that_only_the_plan_shows_to_be_padded_is_another_type(
     check: Any, refused: Any
 ) -> None:
-    """DESCRIBE of the Delta table says that the column is a string."""
+    """DESCRIBE shows a char(n) column of a Delta table as a string."""
     with refused("lake.mv has the column Shard of the type char(5), but its query returns string"):
         check(chars={"shard": "char(5)"})
 

@@ -1,4 +1,7 @@
-"""How much a barrier may read: the config, people's controls and the budgets of the run decide."""
+"""The number of rows that a barrier may read.
+
+The config, users' controls and the budgets of the run decide it.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ def run(**changes: Any) -> Any:
 
 @pytest.fixture
 def allow(macros: Macros, backfill: Any, make_state: Any) -> Callable[..., Any]:
-    """Return the allowance of the next barrier: (rows, what applies)."""
+    """Return the allowance of the next barrier: the number of rows, and the limit that applies."""
 
     def allow(loop: Any = None, control: Any = None, **options: Any) -> Any:
         backfill["options"].update(options)

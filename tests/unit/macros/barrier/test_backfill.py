@@ -1,4 +1,4 @@
-"""What a run knows before it sends any statement to Spark."""
+"""The facts that a run has before it sends any statement to Spark."""
 
 from __future__ import annotations
 

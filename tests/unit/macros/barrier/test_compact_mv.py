@@ -1,4 +1,4 @@
-"""What happens to the MV's files after a barrier."""
+"""The sort or compaction of the MV's files after a barrier."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ Compact = Callable[..., list[str]]
 
 @pytest.fixture
 def compact(macros: Macros, backfill: Any) -> Compact:
-    """Return the lines of a sort or compaction after barrier 5.
+    """Return the lines that compact_mv prints after barrier 5.
 
-    Its statements return these rows.
+    The statements of the sort or compaction return `results`.
     """
 
     def compact(work: str, *results: list[Any]) -> list[str]:

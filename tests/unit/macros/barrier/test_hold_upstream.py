@@ -13,10 +13,7 @@ HELD = {"dbt_backfill_b1": 7}  # the existing tags, and the snapshot of each
 
 
 def plan(version: str | None = "7", **other: Any) -> dict[str, Any]:
-    """Return a plan.
-
-    `version` is the upstream's version that the plan reads, or None if it reads none.
-    """
+    """Return a plan that reads this version of the upstream, or that reads none if it is None."""
     source = {"role": "upstream", "relation": "lake.up", "kind": "iceberg"}
     return {
         "kind": "advance",
@@ -60,8 +57,8 @@ def test_the_barrier_that_begins_to_read_a_version_holds_it(
     ("kind", "tags", "last", "lets_go"),
     [
         ("iceberg", HELD, plan(backfill_mode="arrangement"), True),
-        # The first barrier at another version drops the tag. If that run died before, a later
-        # barrier drops it.
+        # The first barrier that reads another version drops the tag. After a crash of
+        # that run, a later barrier drops the tag.
         ("iceberg", HELD, plan("9"), True),
         ("iceberg", HELD, plan(None), True),  # a reset
         ("iceberg", HELD, plan("7"), False),
@@ -81,9 +78,9 @@ def test_the_first_barrier_that_leaves_the_version_or_the_mode_lets_it_go(
 def release(
     macros: Macros, backfill: Any, options: Any, make_state: Any, make_plan: Any, make_source: Any
 ) -> Callable[..., list[str]]:
-    """Return the statements that a run sends after all rows were read.
+    """Call release_staged in a run that has read all rows. Return the statements that it sends.
 
-    Either this run or an earlier one staged the last rows.
+    `has_staged`: the run itself has staged the last rows; otherwise an earlier run has.
     """
     macros.context["adapter"].cache_dropped = lambda relation: ""
     backfill["upstream"]["kind"] = "postgres"

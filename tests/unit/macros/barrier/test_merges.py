@@ -106,7 +106,6 @@ def execute(
 def test_a_range_is_what_the_query_returns_between_its_ends(
     execute: Any, macros: Macros, file_format: str
 ) -> None:
-    """A statement that is sent twice changes nothing, although Iceberg writes the rows again."""
     macros.config["file_format"] = file_format
     after = PREFIX | returned(in_range)
 
@@ -146,7 +145,6 @@ CHANGED: Rows = {**{key: PREFIX[key] for key in PREFIX if key != (0, 4)}, (0, 1)
 def test_changes_are_merged_and_what_the_query_drops_is_deleted(
     execute: Any, bounded: bool
 ) -> None:
-    """This also holds if the least and the greatest key are unknown."""
     plan = {"range_row_count": None}
 
     assert execute(PREFIX, plan, stage=STAGE, bounded=bounded) == CHANGED
@@ -218,7 +216,6 @@ def test_a_range_of_a_sweep_is_put_right_and_what_is_above_it_stays(execute: Any
 def test_where_positions_differ_each_vnode_of_a_sweep_is_put_right_above_its_own(
     execute: Any, vnode_of: Any
 ) -> None:
-    """Vnodes 0 and 3 are swept, and vnode 3 has not started. The other vnodes are left alone."""
     positions = [(3, 3), LOW, LOW, None]
     wrong = {key: "wrong" for key in UPSTREAM} | ABOVE | {(0, 0): "left"}
     plan = {"sweeps": True, "vnodes": [0, 3], "range_low": None}
@@ -261,7 +258,6 @@ def test_a_slice_of_a_fill_is_put_right_and_nothing_else(
 def test_a_rescale_removes_the_rows_that_are_read_again(
     execute: Any, vnode_of: Any, descending: Any, make_plan: Any, goes_down: bool
 ) -> None:
-    """Vnodes 0 and 2 are merged, and vnodes 1 and 3. Each pair gets its less advanced position."""
     positions, least = [(3, 3), (5, 1), (5, 6), (2, 4)], [(3, 3), (2, 4)]
     plan: dict[str, Any] = {"kind": "rescale", "vnode_count": 2, "range_high": ["2", "4"]}
     if goes_down:
@@ -284,8 +280,8 @@ WRITES: dict[str, dict[str, Any]] = {
     "changes": {"plan": {"range_row_count": None}, "stage": STAGE},
     "at once": {"plan": {"at_once": True}, "stage": STAGE},
     "re-anchor": {"plan": {"kind": "reanchor"}},
-    # If Spark knows that the prefix is empty, it drops the prefix and the fence inside. The MERGE
-    # would then delete rows.
+    # If Spark knows that the prefix scan has no rows, it removes the scan and the fence inside it.
+    # The MERGE would then delete rows without a check of the plan.
     "re-anchor to nothing": {"plan": {"kind": "reanchor"}, "upstream": {}},
     "removal": {"plan": {"kind": "reanchor", "touched": [["5", "6"]]}},
     "sweep": {"plan": {"sweeps": True}},
@@ -315,7 +311,6 @@ def test_nothing_is_written_once_another_plan_stands(
 def test_the_mv_is_replaced_while_the_plan_stands(
     macros: Macros, duck: Duck, backfill: Any, make_plan: Any, kind: str, stands: bool
 ) -> None:
-    """A reset empties the MV. A swap copies the rows of the version that belongs to the state."""
     macros.stub("mv_clauses", lambda *_: "")
     progress = {"vnode": "int", "epoch": "bigint"}
     progress |= dict.fromkeys(("plan_id", "plan_kind", "plan", "last"), "string")

@@ -23,7 +23,9 @@ OURS = {"dbt_backfill.id": "b1", "dbt_backfill.format": "2"}
 def observe(
     macros: Macros, backfill: Any, analysis: Any, stored: Callable[..., str], no_questions: None
 ) -> Observe:
-    """Observe these existing tables: any of m(v), p(rogress), b(arriers) and c(ontrols)."""
+    """Return the result of observe_state if these tables exist: m(v), p(rogress), b(arriers),
+    c(ontrols).
+    """
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
     macros.stub("_is_of_another_model", lambda backfill, missing, left: False)
     macros.stub("analyze_query", lambda backfill, nothing: analysis)
@@ -61,7 +63,7 @@ def observe(
 
 
 def test_an_mv_without_its_history_is_read(macros: Macros, observe: Observe) -> None:
-    """The history is for people. No decision depends on it."""
+    """The history is for people: no decision of a run depends on it."""
     state = observe("mp")["state"]
 
     assert (state["epoch"], state["written"]) == (2, None)
@@ -72,7 +74,6 @@ def test_an_mv_without_its_history_is_read(macros: Macros, observe: Observe) -> 
 def test_it_is_known_how_far_the_history_of_this_very_mv_is_written(
     observe: Observe, written: int | None, known: int
 ) -> None:
-    """If an earlier MV of the same name left the history, it has no barrier of this MV."""
     assert observe(written=written)["state"]["written"] == known
 
 
@@ -102,9 +103,6 @@ def test_an_mv_that_is_not_there_yet_is_about_to_be_created(
 def test_what_a_run_that_died_has_not_created_is_created_before_anything_else(
     macros: Macros, observe: Observe, exist: str
 ) -> None:
-    """The plan may already exist, because it is created together with the progress table and before
-    the MV.
-    """
     created: list[Any] = []
     macros.stub("create_backfill", lambda backfill, state: created.append(state))
     planned = {"epoch": 1, "kind": "advance"}
@@ -119,7 +117,6 @@ def test_what_a_run_that_died_has_not_created_is_created_before_anything_else(
 
 
 def test_what_was_begun_for_another_model_is_created_anew(macros: Macros, observe: Observe) -> None:
-    """The script of its first plan creates the tables, but nothing creates them earlier."""
     macros.stub("_is_of_another_model", lambda backfill, missing, left: True)
     macros.stub("create_backfill", lambda *_: pytest.fail("created"))
 
@@ -130,9 +127,7 @@ def test_what_was_begun_for_another_model_is_created_anew(macros: Macros, observ
 def test_an_mv_that_was_created_since_dbt_listed_the_tables_is_read(
     macros: Macros, observe: Observe
 ) -> None:
-    """Another run may be executing its first barrier. The state belongs to that run, and must not
-    be replaced.
-    """
+    """Another run may be executing its first barrier. The state belongs to the other run."""
     macros.stub("_is_of_another_model", lambda *_: pytest.fail("gives way"))
     there = SparkRelation.create(schema="lake", identifier="mv", type="table")
     observed = observe("pb", created=there)
@@ -160,9 +155,6 @@ def test_what_was_begun_for_another_model_gives_way(
     macros: Macros, backfill: Any, analysis: Any, make_state: Any, make_plan: Any, begun: str,
     left: Any, gives_way: bool,
 ) -> None:  # fmt: skip
-    """The first plan shows for which model the state was created. If there is none, the plan of
-    epoch 0 shows it.
-    """
     found = make_state(
         epoch=0, **({"committed": CREATED} | {begun: make_plan(kind="create", **left)})
     )
@@ -191,8 +183,8 @@ def test_a_progress_table_without_a_state_gives_way_to_nothing(
 def test_a_state_of_another_format_is_refused_by_its_number(
     macros: Macros, observe: Observe, refused: Any, exist: str, format: str | None
 ) -> None:
-    """The first format had no number. No statement is sent, because the state may have other
-    columns.
+    """States of the first format have no format number. No statement may read a state of another
+    format, because its columns may differ.
     """
     properties = {"dbt_backfill.id": "b1", **({"dbt_backfill.format": format} if format else {})}
     with refused(
@@ -273,7 +265,7 @@ def test_a_copy_without_its_state_is_refused_as_a_clone_with_both_ways(
 def test_a_copy_with_a_state_that_was_copied_beside_it_is_refused(
     observe: Observe, refused: Any
 ) -> None:
-    """A barrier may have been committed between the two copies, but the ids do not show this."""
+    """The two copies may be of different barriers, although their ids are equal."""
     with refused(
         "lake.mv is a copy of the MV prod.mv, and its state is a copy too, but clone_backfill did "
         "not make them, so the two copies may be of different barriers. "
@@ -290,7 +282,7 @@ def test_a_copy_with_a_state_that_was_copied_beside_it_is_refused(
         ("spark_catalog.lake.mv", None),
         ("other.mv", "other.mv"),
         ("lake.mv2", "lake.mv2"),
-        # What Spark shows instead of a name that contains `secret`.
+        # Spark shows this text instead of a name that contains `secret`.
         ("*********(redacted)", None),
     ],
 )
@@ -385,7 +377,7 @@ def test_another_format_than_the_mv_was_made_in_is_refused(
 
 @pytest.fixture
 def observe_iceberg(macros: Macros, observe: Observe, options: Any, make_plan: Any) -> Observe:
-    """Observe an Iceberg MV that the last barrier left at snapshot 11."""
+    """Return what a run observes of an Iceberg MV that the last barrier has left at snapshot 11."""
     options["file_format"] = "iceberg"
     committed = make_plan(epoch=2, mv_snapshot_id="11", committed_at="2024-05-01T10:00:00Z")
 
@@ -414,23 +406,22 @@ HISTORIES: dict[str, tuple[str, dict[str, int] | None, dict[str, Any], bool]] = 
     "written on, and empty": (
         "12", {"entries": 1, "ancestors": 1, "begun": 0, "rows": 0}, {}, False
     ),
-    # The plan explains the new snapshot: the plan is a reset, or a reset that was given up.
+    # A reset, or a reset that was given up, has made the new snapshot.
     "replaced by a reset": ("12", None, {"planned": {"kind": "reset"}}, False),
     "replaced by one that was given up": ("12", None, {"planned": {"kind": "abandon"}}, False),
-    # A late reset has replaced the MV, which Iceberg allows. The MV is empty, so nothing more can
-    # be lost.
+    # Iceberg lets a late reset replace the MV. The MV is empty, so a rebuild loses nothing.
     "begun anew, and empty": (
         "12", {"entries": 1, "ancestors": 0, "begun": 1, "rows": 0}, {}, True
     ),
     "begun anew long ago, and empty": (
         "12", {"entries": 0, "ancestors": 0, "begun": 1, "rows": 0}, {}, True
     ),
-    # The commit itself has written to the MV after the late reset, so the snapshot no longer
-    # shows the reset.
+    # The commit has written to the MV after the late reset, so the MV's snapshot no longer shows
+    # the reset.
     "the last commit has found it begun anew": (
         "11", None, {"last": {**KNOWN, "begun_anew": True}}, True
     ),
-    # It does not matter what was merged after that reset, because none of it was committed.
+    # Rows that were merged after the reset may be lost, because they were not committed.
     "replaced by a reset that was not committed": (
         "12", {"entries": 1, "ancestors": 0, "begun": 1, "root": "12", "rows": 7}, {"reset": "p1"},
         True,
@@ -439,7 +430,8 @@ HISTORIES: dict[str, tuple[str, dict[str, int] | None, dict[str, Any], bool]] = 
         "12", {"entries": 1, "ancestors": 0, "begun": 1, "root": None, "rows": 7}, {"reset": "p1"},
         True,
     ),
-    # The MV has the id of the run that replaced it last. The other run has committed the reset.
+    # Two runs have executed one reset: one of them has replaced the MV last, and the other one has
+    # committed the reset.
     "replaced by two runs for one reset, and compacted": (
         "12", {"entries": 1, "ancestors": 1},
         {"reset": "p1 of b", "last": {**KNOWN, "mv_root_id": "9", "mv_reset_id": "p1 of a"}}, False,
@@ -460,7 +452,6 @@ def test_an_iceberg_mv_goes_on_or_is_to_be_reset(
     macros: Macros, observe_iceberg: Observe, make_plan: Any, at: str, history: Any,
     known: dict[str, Any], anew: bool,
 ) -> None:  # fmt: skip
-    """The history is only read if the MV is not at the snapshot where the last barrier left it."""
     more = {"last": KNOWN, **known}
     committed = make_plan(epoch=2, **more.pop("last"))
     observed = observe_iceberg(at, history, committed=committed, **more)
@@ -527,7 +518,6 @@ def test_an_mv_with_another_id_is_refused(observe: Observe, refused: Any) -> Non
 def test_a_progress_table_without_a_committed_plan_is_refused(
     macros: Macros, observe: Observe, refused: Any, make_state: Any
 ) -> None:
-    """The row of vnode 0 is missing."""
     state = make_state()
     del state["committed"]
     macros.stub("read_state", lambda *_, **__: {**state, "committed": None})

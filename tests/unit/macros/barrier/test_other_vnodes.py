@@ -29,7 +29,10 @@ OUTCOME = json.dumps({"committed_at": "noon"})
 def commit(
     macros: Macros, duck: Duck, backfill: Any, make_state: Any, make_plan: Any
 ) -> Callable[..., list[Vnode]]:
-    """Commit a plan. Return the vnodes. Each one ends with its epoch and whether a plan exists."""
+    """Commit a plan. Return the rows of the progress table, one for each vnode.
+
+    The last two values of a row are its epoch, and true if the row still has a plan.
+    """
 
     def commit(
         vnodes: Sequence[Vnode] = VNODES, stands: Any = None, times: int = 1,
@@ -78,9 +81,6 @@ def test_of_more_vnodes_each_takes_over_from_its_parent_and_the_first_has_its_co
 
 
 def test_of_fewer_vnodes_each_is_as_far_as_the_least_advanced_of_those_before(commit: Any) -> None:
-    """For each previous vnode, at most the rows of the least advanced vnode are counted. (In DuckDB
-    nulls are the greatest values.)
-    """
     begun = [(3, 3, False, 10), (5, 1, False, 20), (9, 9, True, 30), (2, 4, False, 5)]
 
     assert commit(begun, kind="rescale", vnode_count=2) == committed(
@@ -94,9 +94,6 @@ def test_of_fewer_vnodes_each_is_as_far_as_the_least_advanced_of_those_before(co
 def test_where_positions_go_down_the_greatest_is_the_least_advanced(
     commit: Any, descending: Any
 ) -> None:
-    """A vnode that has not begun is less advanced than all others. A vnode that has finished is
-    more advanced.
-    """
     down = {"kind": "rescale", "key": descending}
     begun = [(3, 3, False, 10), (5, 1, False, 20), (4, 9, False, 5), (9, 9, True, 30)]
 
@@ -118,9 +115,8 @@ NOT_STARTED = (None, None, False, 0)
 def test_a_reset_gives_the_progress_table_its_vnodes_and_the_columns_of_its_key(
     commit: Any, duck: Duck, keys: Any, vnode_count: int, key: Any
 ) -> None:
-    """The table is not created again.
-
-    Iceberg would replace it even if another run has committed to it.
+    """The progress table is not created again: Iceberg would replace it even if another run has
+    committed to it.
     """
     plan = {"kind": "reset", "vnode_count": vnode_count, "key": key or keys}
 

@@ -54,7 +54,6 @@ def test_a_barrier_that_says_nothing_of_the_size_leaves_it(size: Any, committed:
 def test_a_range_that_a_limit_has_cut_halves_the_size_but_does_not_double_it(
     size: Any, limit: int, seconds: float, rows: int
 ) -> None:
-    """The limit is a throttle, a rate limit below the size, or the rest of a budget."""
     assert size(sized_rows=8000, backfill_rate_limit=limit, seconds=seconds) == rows
 
 

@@ -1,4 +1,4 @@
-"""What a run prints."""
+"""The lines that a run prints."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from support.macros import Macros
 
 
 def took(seconds: float, of_range: float | None = None) -> dict[str, float]:
-    """Return the times of a barrier.
-
-    Its range took the whole time, unless `of_range` says otherwise.
+    """Return the durations of a barrier. `of_range` is the duration of its range, by default all of
+    it.
     """
     return {"seconds": seconds, "seconds_without_copy": seconds if of_range is None else of_range}
 
 
 @pytest.fixture
 def report(macros: Macros, backfill: Any, make_plan: Any, make_state: Any) -> Callable[..., str]:
-    """Return the line of a barrier at 134,710 of 336,776 rows."""
+    """Return the line that a run prints for a barrier after 134,710 of 336,776 rows."""
 
     def report(
         plan: dict[str, Any] | None = None,
@@ -42,7 +41,7 @@ def report(macros: Macros, backfill: Any, make_plan: Any, make_state: Any) -> Ca
 
 @pytest.fixture
 def times(macros: Macros, backfill: Any) -> Callable[..., str]:
-    """Return the last part of a barrier's line."""
+    """Return the part of a barrier's line that shows its durations."""
 
     def times(plan: Any, state: Any, **took: float) -> str:
         macros.logged.clear()
@@ -120,7 +119,7 @@ def test_the_adapter_knows_where_a_model_stands(
 
 
 def test_a_count_that_nobody_knows_is_left_out(report: Any, macros: Macros) -> None:
-    """On Delta, the number of deleted rows is unknown if the plan was executed inside a script."""
+    """Delta returns no count of deleted rows for a MERGE inside a script."""
     counts = macros.call("get_committed_counts", {"changed_row_count": 2})
 
     assert " · 2 changed · version 17 · " in report(counts=counts)

@@ -18,7 +18,7 @@ def run(
     make_state: Callable[..., Any],
     make_plan: Callable[..., Any],
 ) -> Callable[..., Any]:
-    """Run barriers of the given kinds. After the last one there is nothing left to do."""
+    """Run barriers of the given kinds, after which nothing is left to do."""
     macros.context["rebuilds"] = []
     macros.context["reported"] = []
     macros.stub(
@@ -188,7 +188,6 @@ def test_a_run_has_these_barriers_and_says_so(
 
 
 def test_an_mv_is_created_also_where_no_barrier_is_run(run: Any) -> None:
-    """The rate limit is 0 from the start."""
     assert run(missing=True)["state"]["missing"] is False
 
 
@@ -216,7 +215,9 @@ def test_a_run_that_does_nothing_writes_what_one_that_died_has_left(
 def test_the_history_of_a_long_run_is_written_every_twenty_barriers(
     run: Any, macros: Macros, since: int | None, barriers: int, written: list[int]
 ) -> None:
-    """Barriers that the history does not have yet make every commit more expensive."""
+    """The progress table keeps barriers that the history does not have yet. They make every commit
+    more expensive.
+    """
     run(*["advance"] * barriers, barriers_per_run=barriers, written=since)
 
     assert macros.context["written"] == written
@@ -240,10 +241,6 @@ def test_no_barrier_is_known_to_be_the_last_one_of_all(run: Any, macros: Macros)
 def test_a_run_ends_before_it_undoes_what_another_deployment_has_done(
     run: Any, refused: Any, macros: Macros
 ) -> None:
-    """The other deployment has committed a barrier after this run's barrier.
-
-    A run that was asked for one barrier has already done its work.
-    """
     assert run("advance", barriers_per_run=1, deployed=3)["barriers"] == 1
     with refused("another run went on while this one executed the barrier 3. Nothing is lost"):
         run("advance", "advance", barriers_per_run=2, deployed=3)
@@ -286,7 +283,7 @@ def test_a_run_whose_time_is_over_begins_no_further_barrier(run: Any, options: A
 
 
 def test_a_rebuild_is_done_whatever_time_it_takes(run: Any, options: Any) -> None:
-    """Only this run knows that a full refresh was asked for."""
+    """Only this run knows that a full refresh was requested, because the request is not stored."""
     options["run_minutes"] = 1e-9
     result = run("advance", "reset", "advance", "advance", rebuild="full refresh")
 

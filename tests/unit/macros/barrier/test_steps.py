@@ -1,4 +1,4 @@
-"""Which statements a plan sends, by their names in Spark, and whether the plan has changes."""
+"""The statements that a plan sends, each with its name in Spark."""
 
 from __future__ import annotations
 
@@ -69,10 +69,6 @@ def test_a_plan_has_these_statements(
     macros: Macros, backfill: Any, staged: Any, analysis: Any, make_state: Any, make_plan: Any,
     make_source: Any, plan: dict[str, Any], given: dict[str, Any], steps: list[str],
 ) -> None:  # fmt: skip
-    """A plan that an earlier run left stages its changes now.
-
-    A failed statement of such a plan is not an error.
-    """
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
     merged = {"upserts": given.get("upserts", 2), "drops": given.get("drops", 0)}
     sent: list[str] = []
@@ -123,10 +119,6 @@ def test_a_barrier_drops_the_views_that_its_script_has_made(
 def test_changes_that_a_plan_which_was_given_up_has_read_are_changes_still(
     macros: Macros, make_state: Any, make_plan: Any
 ) -> None:
-    """For example, the plan was given up by hand, and the upstream did not change.
-
-    It is unknown which rows the plan has merged.
-    """
     given_up = make_plan(epoch=2, kind="abandon")  # it has read version 17; the MV is at 16
     state = make_state(dirty=True, upstream_version="16", committed=given_up)
     plan = make_plan(kind="reanchor", touched=[["5", "6"]])
@@ -137,7 +129,6 @@ def test_changes_that_a_plan_which_was_given_up_has_read_are_changes_still(
 def test_changes_after_a_plan_was_given_up_are_those_since_the_last_executed_barrier(
     macros: Macros, make_state: Any, make_plan: Any, make_source: Any
 ) -> None:
-    """If that barrier is not recorded, the start of the changes is unknown."""
     since = {"epoch": 1, "sources": [make_source(version="16")]}
     given_up = {"kind": "abandon", "given_up": {"since": since, "plans": []}}
 

@@ -1,4 +1,4 @@
-"""How a run takes over a table that has the MV's name but is not an MV yet."""
+"""A run takes over a table that has the MV's name but is not an MV yet."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def run(macros: Macros) -> None:
 
 @pytest.fixture
 def existing(relations: dict[str, Any]) -> Callable[..., dict[str, Any]]:
-    """Return the existing relations: the MV as a table or a view, and the tables that are named."""
+    """Return the existing relations: the MV as a table or a view, and the named state tables."""
 
     def existing(*others: str, type: str = "table") -> dict[str, Any]:
         mv = relations["mv"].incorporate(type=type)
@@ -60,7 +60,7 @@ REPLACE = {"refreshes": True, "replace_existing": True}
         ([], {}, MARKED, "adopt"),
         (["progress"], {}, MARKED, "adopt"),
         (["progress"], {}, MARKED | THEIRS, "adopt"),
-        # `adopt_table` may be sent twice, and a run may take the table over in between.
+        # `adopt_table` may run twice, and a run may take over the table in between.
         (["progress"], {}, MARKED | OURS, None),
         ([], {}, OTHER, None),
         ([], {}, {"dbt_backfill.adopt": ""}, None),
@@ -80,7 +80,6 @@ REPLACE = {"refreshes": True, "replace_existing": True}
 def test_a_table_is_taken_that_is_marked_or_to_be_replaced(
     macros: Macros, taking: Any, others: list[str], flags: Any, properties: Any, how: str | None
 ) -> None:
-    """The progress table has the id b1."""
     macros.stub("read_table_properties", lambda relation: OURS)
 
     assert taking(*others, **flags, **properties) == how
@@ -104,9 +103,6 @@ def test_what_is_to_be_adopted_is_not_emptied_by_a_full_refresh(taking: Any, ref
 def test_a_run_that_died_is_completed_or_gives_way(
     macros: Macros, left_with: Any, make_plan: Any, left: Any, replaces: str | None
 ) -> None:
-    """A run without a table has left a state for an empty MV. This state does not fit a table with
-    rows.
-    """
     assert left_with(epoch=0, committed=make_plan(epoch=0, **left)) == replaces
 
 

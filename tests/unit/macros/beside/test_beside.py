@@ -44,7 +44,7 @@ def test_a_next_generation_begins_where_the_mv_would_be_rebuilt(find: Any) -> No
 
 
 def test_it_goes_on_whatever_the_command_is(find: Any) -> None:
-    """The next generation continues without another request, and then has no reason."""
+    """An existing next generation is continued without another request. Then it has no reason."""
     assert find(exists=True, change="its query changed")["reason"] is None
     assert find(exists=True, rebuild="full refresh")["reason"] == "full refresh"
 
@@ -155,7 +155,7 @@ ICEBERG = {"dbt_backfill.format": "2", "format": "iceberg/parquet"}
 def test_no_table_of_others_is_dropped_with_a_generation(
     macros: Macros, relations: Any, there: Any, copies: list[str]
 ) -> None:
-    """A table of another writer has the name of the next generation's copy.
+    """Another writer's table has the name that the copy of the next generation would have.
 
     Dropping an Iceberg table would delete its files too.
     """

@@ -1,4 +1,4 @@
-"""Which models a run-operation accepts."""
+"""The models that a run-operation accepts."""
 
 from __future__ import annotations
 

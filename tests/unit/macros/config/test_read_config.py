@@ -1,4 +1,4 @@
-"""Which configurations are accepted, and which refusals the others get."""
+"""The configurations that are accepted, and the refusals of all other configurations."""
 
 from __future__ import annotations
 
@@ -377,7 +377,7 @@ def test_a_rebuild_at_every_run_is_warned_of(read: Any, macros: Macros) -> None:
 
 
 def test_an_option_may_stand_in_meta(read: Any) -> None:
-    """Engines that warn about unknown options accept `meta`."""
+    """Some dbt engines warn about unknown options outside of `meta`."""
     assert read(meta={"backfill_rate_limit": 7, "owner": "me"})["backfill_rate_limit"] == 7
 
 

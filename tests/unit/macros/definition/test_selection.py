@@ -1,4 +1,4 @@
-"""Which keys a selection contains."""
+"""The keys that a selection contains."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def _copy(macros: Macros) -> None:
 def test_nothing_is_asked_of_an_mv_to_compile_them_or_to_make_docs(
     render: Callable[..., str], macros: Macros, test: str, command: str
 ) -> None:
-    """The MV may never have run."""
+    """The MV may not exist yet."""
     macros.tables = {}
     macros.context["invocation_args_dict"] = {"which": command}
 

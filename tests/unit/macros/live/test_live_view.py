@@ -1,4 +1,4 @@
-"""When the live view is created, refused and dropped."""
+"""The creation, the refusal and the removal of the live view."""
 
 from __future__ import annotations
 
@@ -87,8 +87,7 @@ def test_the_view_of_before_stays_where_the_state_is_of_no_version(
 def test_the_view_is_made_only_if_the_state_still_stands(
     macros: Macros, made: Callable[..., int], make_state: Any
 ) -> None:
-    """The statement itself checks the state, because another run may have committed since the state
-    was read."""
+    """Another run may have committed after the state was read."""
     assert made(make_state()) == 1
     guard, _ = " ".join(macros.statements[-1].sql.split()).split("create or replace view")
     assert "if ( select count(*) from lake.mv__progress where" in guard
@@ -178,8 +177,8 @@ def test_it_is_the_whole_query_wherever_the_vnodes_are(
     macros: Macros, duck: Duck, backfill: Any, make_state: Any, make_plan: Any, state: Any,
     reached: Any,
 ) -> None:  # fmt: skip
-    """The view also has keys with a null, which no range reads. The MV only has the rows that were
-    reached.
+    """The live view also has rows with a null key, which no range reads. The MV has only rows that
+    the backfill has reached.
     """
     keys = [(1, 1), (2, 1), (3, 1), (3, 2), (3, 3), (5, 1)]
     nulls = [(None, 1), (4, None)] if not state.get("finished") else []

@@ -1,4 +1,7 @@
-"""When a run writes the constraints of a contract. tests/functional covers its other steps."""
+"""A run writes the constraints of a contract only after every row keeps to the contract.
+
+tests/functional covers the other steps of a run.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from support.macros import Macros
 
 @pytest.fixture
 def abandon(macros: Macros, verified: Any) -> Callable[..., None]:
-    """Give up the plan `planned`. Afterwards the plan is `now`."""
+    """Give up the plan `planned`. Spark then reports `now` as the current plan."""
     node = {
         "unique_id": "model.p.mv", "resource_type": "model", "package_name": "p", "name": "mv",
         "config": {"materialized": "backfilled_mv"},

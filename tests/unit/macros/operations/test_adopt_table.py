@@ -20,8 +20,9 @@ MARK = f"'dbt_backfill.adopt' = '{md5(b'model.p.mv').hexdigest()}'"
 
 @pytest.fixture
 def adopt(macros: Macros, stored: Callable[..., str]) -> Adopt:
-    """Mark the table of `mv`, beside which a state may be `left`. Return the statements that are
-    sent then.
+    """Call adopt_table for the model `mv`, whose table may have a state `left`.
+
+    Return the statements that are sent after the state was read.
     """
     config = Config(materialized="backfilled_mv", backfill_rate_limit=500000)
     node = {
@@ -47,8 +48,8 @@ def adopt(macros: Macros, stored: Callable[..., str]) -> Adopt:
 
 
 def test_a_table_is_marked_for_its_model(macros: Macros, adopt: Adopt) -> None:
-    """The mark is a hash. Spark hides a property that contains `url`, for example in the name of a
-    model.
+    """The mark is a hash, because Spark hides a property that contains `url`, such as in a model's
+    name.
     """
     mark, count = adopt()
 

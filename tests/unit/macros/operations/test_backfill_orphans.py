@@ -34,7 +34,7 @@ def node(
 
 @pytest.fixture
 def described() -> list[str]:
-    """Return the tables whose properties were read."""
+    """Return the list of tables whose properties were read."""
     return []
 
 
@@ -100,7 +100,6 @@ def test_each_mv_that_no_model_makes_is_a_line(listed: Listed) -> None:
 
 
 def test_a_schema_may_be_named_with_its_catalog(listed: Listed) -> None:
-    """The MV of another project is a source here."""
     found = listed(
         {"lake": {**tables("kept"), **tables("theirs"), **tables("gone")}},
         node("kept"),

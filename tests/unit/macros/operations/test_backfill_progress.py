@@ -1,4 +1,4 @@
-"""How far MVs are: a select for a user's model, and the table that a run-operation prints."""
+"""The progress of MVs: a select for a user's model, and the table that a run-operation prints."""
 
 from __future__ import annotations
 
@@ -65,10 +65,7 @@ def select(macros: Macros) -> Callable[..., str]:
 def test_while_dbt_parses_nothing_is_asked_and_the_columns_are_there(
     macros: Macros, name: str, invocation: Any
 ) -> None:
-    """There is no graph at that time either.
-
-    A run-operation also begins with parsing the models.
-    """
+    """dbt has no graph while it parses. A run-operation also begins with parsing the models."""
     macros.context["execute"] = False
     macros.context["invocation_args_dict"] = invocation
     sql = macros.call(name)

@@ -15,9 +15,7 @@ Clone = Callable[..., list[str]]
 
 @pytest.fixture
 def clone(macros: Macros, make_state: Any, make_plan: Any) -> Clone:
-    """Clone `prod.mv` as `lake.mv`. The tables `there` exist already. Return the statements that
-    are sent.
-    """
+    """Clone `prod.mv` as `lake.mv` while the tables `there` exist. Return the sent statements."""
     config = Config(materialized="backfilled_mv")
     node = {
         "unique_id": "model.p.mv", "resource_type": "model", "package_name": "p", "name": "mv",

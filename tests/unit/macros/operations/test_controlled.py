@@ -102,9 +102,7 @@ def test_of_all_one_that_has_never_run_is_passed_over(macros: Macros, operate: O
 
 
 def test_what_is_set_already_is_only_told(macros: Macros, operate: Operate) -> None:
-    """Nothing is written, so the control keeps its author and its time. Resuming a backfill
-    that is not paused writes nothing either.
-    """
+    """Nothing is written, so the control keeps its author and its time."""
     paused = {"value": "0", **BY_BOB}
 
     assert operate("resume_backfill", model="mv") == [

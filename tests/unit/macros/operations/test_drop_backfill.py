@@ -80,8 +80,9 @@ def refusal(drop: Drop, *nodes: dict[str, Any], **given: Any) -> str:
 
 
 def test_the_state_of_a_model_goes_last(macros: Macros, drop: Drop) -> None:
-    """If the command is interrupted, a run is refused, and the repeated command finds the
-    upstream's tag."""
+    """If the operation is interrupted, the state still exists. Then runs are refused, and the
+    repeated operation finds the upstream's tag.
+    """
     orders = node("orders", alias="orders_mv")
     assert drop(node("other"), orders, at="lake.orders_mv", model="orders") == [
         "drop table if exists lake.orders_mv",

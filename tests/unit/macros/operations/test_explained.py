@@ -128,9 +128,6 @@ def test_another_kind_of_barrier_is_named(explained: Callable[..., list[str]]) -
 def test_a_run_that_goes_on_with_bounds_of_before_copies_by_what_was_known_then(
     macros: Macros, backfill: Any, make_state: Any, make_plan: Any, make_source: Any
 ) -> None:
-    """Another pass over the keys would find more, and the operation says so. But the run does not
-    make that pass.
-    """
     scans = {"scans": 10.0, "rows": 100 * MB}
     macros.stub("find_bounds", lambda *_: {"evidence": scans})
     bounds = [[str(n), "0"] for n in range(8)]

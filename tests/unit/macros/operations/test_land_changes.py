@@ -1,4 +1,4 @@
-"""Which slots and change tables a landing uses, and which marks it writes to them."""
+"""The slots and change tables that a landing uses, and the marks that it writes."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_a_database_of_which_nothing_can_be_landed_is_refused(
 def test_a_gap_is_marked_where_the_slot_does_not_go_on(
     macros: Macros, place: Any, tells_otherwise: bool | None, mark: Any
 ) -> None:
-    """The changes of a slot are only compared if the slot is behind the change table."""
+    """The changes of a slot are compared only if the slot is behind the change table."""
     asked = []
 
     def tells(landing: Any, table: Any) -> bool:
@@ -213,7 +213,7 @@ def table_of(macros: Macros, **changes: Any) -> dict[str, Any]:
 
 
 def places(*landed: int | None) -> list[Any]:
-    """Return Spark's answer. Null values are absent."""
+    """Return Spark's answer about the landed positions. Null values are absent."""
     told = [{"landed": each, "events": 0} if each else {"events": 0} for each in landed]
     return [[json.dumps({"places": told})]]
 
@@ -231,8 +231,8 @@ def test_a_database_is_behind_its_change_table_only_if_it_still_is(
 
 
 def test_what_a_change_table_began_with_stays(macros: Macros) -> None:
-    """Each landing draws its own `begun`. A landing that reads the table again keeps its own value,
-    even if the table has no such value.
+    """Each landing creates its own id `begun`. A landing that reads the change table again keeps
+    its id, even if the table has none.
     """
     macros.results = [places(None), places(None), places(100), places(100)]
     landing = {"slot": "s", "tables": [table_of(macros)]}

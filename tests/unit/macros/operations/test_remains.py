@@ -1,4 +1,4 @@
-"""Which tables of an MV exist, and who has created them."""
+"""The existing tables of an MV, and their creators."""
 
 from __future__ import annotations
 
@@ -110,9 +110,8 @@ def test_tables_of_another_format_are_ours_but_nothing_is_read(macros: Macros, f
 
 
 def test_a_table_that_another_node_makes_is_not_whatever_its_properties_say(find: Find) -> None:
-    """Iceberg keeps the properties when a table is replaced.
-
-    The materialization `incremental` does not even replace the table.
+    """Iceberg keeps the properties when a table is replaced, and the materialization `incremental`
+    does not even replace the table.
     """
     found = find(WHOLE, {"lake.mv": owner("mv", "incremental")})
     assert found["foreign"] == {"mv": "is built by the model mv"}

@@ -140,9 +140,9 @@ def test_a_total_that_is_less_than_what_was_read_does_no_harm(
 def test_a_large_remainder_is_sampled_and_the_step_with_it(
     macros: Macros, duck: Duck, remaining: int, rate_limit: int, scanned: int, distance: int
 ) -> None:
-    """The table has only the first of the remaining keys.
+    """The test's table has only the first of the remaining keys.
 
-    The sample depends on the given number of remaining keys.
+    The size of the sample follows from the given number of remaining keys.
     """
     scan = f"select id + 1 as id from range({scanned})"
     sql = macros.call("get_bounds_sql", scan, remaining, 0, KEYS, rate_limit, False)

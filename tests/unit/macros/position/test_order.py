@@ -1,6 +1,6 @@
 """A descending backfill: the MV has the rows with `pk >= current_pos`.
 
-test_scans compares the scans of an ascending backfill. The same comparison is reversed here.
+test_scans.py compares the scans of an ascending backfill; here the comparison is reversed.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def test_only_a_descending_order_is_noted(macros: Macros, keys: Any, descending:
 def test_what_comes_before_is_greater_in_a_descending_order(
     macros: Macros, keys: Any, descending: Any, op: str, turned: str
 ) -> None:
-    """This holds for all columns of the key together. The redundant bound that lets Spark skip
-    files is reversed too.
+    """The columns of a key are reversed together. The redundant bound, by which Spark skips files,
+    is reversed too.
     """
 
     def predicate(key: Any) -> Any:

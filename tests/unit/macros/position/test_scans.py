@@ -1,6 +1,6 @@
-"""Which rows of the upstream a step reads, compared with the definition `pk <= current_pos`.
+"""The rows of the upstream that a step reads, compared with the definition `pk <= current_pos`.
 
-Null keys have no position in this order. They are only read so that they can be refused.
+Null keys have no position in this order. A scan reads them only to refuse them.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def test_the_first_range_begins_at_the_start(range_: Callable[..., Any]) -> None
 
 
 def test_the_last_range_is_open_above(range_: Callable[..., Any]) -> None:
-    """This also holds if range_high has a key, because that key is only the next position."""
+    """If range_high has a key, this key is only the next position."""
     read = range_(range_low=["5", "1"], range_high=["5", "1"], last_range=True)
 
     assert read == [key for key in KEYS if key > (5, 1)]
@@ -229,7 +229,7 @@ def test_selected_vnodes_are_read_each_from_its_own_position(
 def test_selected_vnodes_that_agree_are_read_from_their_one_position(
     range_: Callable[..., Any], vnode_of: Callable[..., int]
 ) -> None:
-    """The scan does not read the progress table, which has other positions here."""
+    """The scan must not read the progress table, which has other positions in this test."""
     read = range_(vnodes=[1, 2], range_low=["1", "2"], range_high=["5", "1"])
 
     expected = [k for k in KEYS if (1, 2) < k <= (5, 1) and vnode_of(k, VNODES) in [1, 2]]

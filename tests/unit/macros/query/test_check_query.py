@@ -1,4 +1,4 @@
-"""Which queries can be followed row by row, judging by the analyzed plan."""
+"""Spark's analyzed plan shows if a query can be followed row by row."""
 
 from __future__ import annotations
 
@@ -309,7 +309,7 @@ def test_a_function_that_spark_puts_in_is_refused(check: Check, refused: Any) ->
 
 
 def test_a_text_that_reads_like_such_a_function_is_refused_too(check: Check, refused: Any) -> None:
-    """The plan prints the text without its quotes. But a text in concat hides no function."""
+    """The plan prints a text without its quotes, so the text looks like a call of the function."""
     with refused(
         "its query uses now(), which gives another value when the same row is read again. "
     ):

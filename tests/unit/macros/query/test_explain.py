@@ -1,4 +1,4 @@
-"""What is read from EXPLAIN EXTENDED."""
+"""The facts that a run reads from EXPLAIN EXTENDED."""
 
 from __future__ import annotations
 
@@ -173,7 +173,6 @@ def test_the_types_of_the_upstreams_columns_are_read(explain: Any, explained_tex
 def test_a_version_may_have_less_columns_than_the_query_reads(
     macros: Macros, explain: Any, explained_text: str
 ) -> None:
-    """Then nobody knows which columns show a change."""
     found = macros.call("find_read_columns", explain(explained_text, ["k1"]))
     assert found["columns"] and not found["lacks"]
     text = explained_text.replace(
@@ -234,7 +233,7 @@ def test_a_key_in_another_case_is_the_column_of_the_query(
 def test_of_two_columns_that_differ_in_case_the_key_is_the_one_that_spark_takes(
     explain: Any, explained_text: str
 ) -> None:
-    """This happens with spark.sql.caseSensitive."""
+    """With spark.sql.caseSensitive, a table may have two such columns."""
     text = explained_text.replace(", k1: timestamp", ", K1: int, k1: timestamp")
 
     assert explain(text, ["k1"])["unique_key"] == ["k1"]

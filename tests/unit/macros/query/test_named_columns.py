@@ -1,6 +1,6 @@
-"""Which columns of its upstream a query reads.
+"""The columns of its upstream that a query reads.
 
-It is better to find one too many than one too few.
+The result may have a column too many, but must not lack one.
 """
 
 from __future__ import annotations

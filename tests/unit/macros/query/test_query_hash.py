@@ -1,4 +1,4 @@
-"""Which edits of a model change the meaning of its query."""
+"""Edits of a model that change the meaning of its query, and edits that do not."""
 
 from __future__ import annotations
 

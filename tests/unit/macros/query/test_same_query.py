@@ -1,4 +1,4 @@
-"""Which edits of a model do not change its query, and what Spark is asked in such a case."""
+"""Edits of a model that do not change its query, and the statements that find this out."""
 
 from __future__ import annotations
 

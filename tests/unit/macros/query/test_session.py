@@ -122,7 +122,9 @@ def test_what_is_only_passed_to_another_projection_is_not_computed(macros: Macro
 def test_a_text_that_hides_where_an_entry_ends_lets_every_column_with_a_zone_count(
     macros: Macros, expression: str
 ) -> None:
-    """The plan prints texts without quotes: `, at#2, ` could be in the brackets of a function."""
+    """The plan prints texts without quotes, so `, at#2, ` may also be in the brackets of a
+    function.
+    """
     plans = explained(expression)
     plans["optimized"][:1] = plans["optimized"][0].split("\n")
 
@@ -151,9 +153,8 @@ def test_a_query_that_may_depend_on_ansi_mode_is_told(
 
 
 def test_a_cast_that_only_the_optimized_plan_shows_counts(macros: Macros) -> None:
-    """The analyzed plan prints `nvl(id, text)` as it is written.
-
-    It means a coalesce with a cast.
+    """The analyzed plan prints `nvl(id, text)` as in the query. Only the optimized plan shows the
+    cast.
     """
     hidden = explained("nvl(id#1, text#5) AS c#14")
     assert uses(macros, "ansi.enabled", hidden) is False

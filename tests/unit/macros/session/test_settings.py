@@ -82,7 +82,7 @@ def test_an_upstream_behind_its_change_table_is_refused_too(
 def test_other_tables_may_come_from_a_cache(
     check: Any, follow: Any, tables: tuple[str, str | None]
 ) -> None:
-    """If a cache is behind, an upstream without a change table is only followed later."""
+    """If a cache shows an old version, an upstream without a change table is followed later."""
     follow(*tables)
     check("delta")
 

@@ -38,8 +38,8 @@ def test_of_two_first_runs_the_one_that_comes_late_creates_no_mv_of_another_quer
 def test_what_another_model_has_begun_is_put_away_by_its_id(
     macros: Macros, backfill: Any, make_plan: Any, create: Any, file_format: str, word: str
 ) -> None:
-    """On Delta, the new state replaces the old one. In a location of the user, DROP would leave the
-    files.
+    """On Delta, the new state replaces the old state. In a location of the user, DROP would leave
+    the files.
     """
     create("k")
     macros.config["file_format"] = file_format
@@ -57,9 +57,7 @@ def test_what_another_model_has_begun_is_put_away_by_its_id(
 def test_an_mv_of_the_run_whose_state_was_put_away_is_refused(
     macros: Macros, backfill: Any, make_state: Any, make_plan: Any, refused: Any, replaces: Any
 ) -> None:
-    """The run of the replaced state was still at work and has created its MV. If no state was
-    replaced, nothing is checked.
-    """
+    """The run whose state was replaced was still at work and has created its MV."""
     state = make_state(committed=make_plan(epoch=0, kind="create", replaces=replaces))
 
     if replaces is None:

@@ -1,4 +1,4 @@
-"""`<mv>__barriers`, the history for people."""
+"""`<mv>__barriers`, the history of an MV for people."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def test_its_files_are_made_one_when_a_multiple_of_50_is_passed(
 def test_a_run_writes_what_the_history_does_not_have(
     macros: Macros, backfill: Any, make_state: Any, written: int | None, sent: int
 ) -> None:
-    """Epoch 2 is committed. -1: the history has no barrier of this MV. None: the history is
-    missing.
+    """The committed epoch is 2. `written` is -1 if the history has no barrier of this MV, and None
+    if the history is missing.
     """
     state = macros.call("write_history", backfill, make_state() | {"written": written})
 

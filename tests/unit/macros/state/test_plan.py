@@ -24,9 +24,8 @@ FIELDS = (
 def test_a_stored_plan_has_these_entries(
     macros: Macros, duck: Duck, make_plan: Callable[..., Any]
 ) -> None:
-    """The entries have this order.
-
-    Other entries that a plan has while it is chosen are not stored.
+    """The order of the entries is fixed. Entries that a plan has only while it is chosen are not
+    stored.
     """
     entries: dict[str, Any] = dict.fromkeys([*FIELDS.split(), "evidence"], "x")
     entries |= {
@@ -71,7 +70,7 @@ def test_a_stored_plan_has_these_entries(
 def test_a_plan_is_read_back_as_it_was_made(
     macros: Macros, duck: Duck, make_plan: Callable[..., Any], entries: dict[str, Any]
 ) -> None:
-    """A null value is absent, even in a session that writes null fields."""
+    """A null value is absent, even if the session writes null fields."""
     made = make_plan(settings={"a": "it's"}, vnode_row_counts=None)
     [(text,)] = duck.rows(f"select {macros.call('get_plan_json_sql', made | entries)}")
     stored = json.loads(text)

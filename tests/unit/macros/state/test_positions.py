@@ -73,7 +73,7 @@ def test_a_run_goes_on_after_its_reset_with_the_columns_that_this_has_taken(
 def test_a_reset_after_one_that_was_given_up_looks_at_the_columns_that_there_are(
     place: Any, keys: Any, make_source: Any
 ) -> None:
-    """The plan that was given up names other columns, which may never have been added."""
+    """The plan that was given up may name columns that were never added."""
     given_up = {"kind": "abandon", "sources": [make_source(version=None)], "key": keys}
 
     assert place(keys, {"id": "string"}, **given_up) == ["pk_id", "shard"]

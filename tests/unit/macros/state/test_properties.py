@@ -11,9 +11,8 @@ OWN = {"dbt_backfill.id": "b1", "dbt_backfill.format": "2"}
 
 
 def test_two_runs_that_plan_or_commit_one_epoch_conflict(macros: Macros) -> None:
-    """Otherwise both runs would commit.
-
-    Statistics are expensive; they only exist for the history's epochs.
+    """Without these properties, both runs would commit. Statistics are expensive, so only the
+    epochs of the history have them.
     """
     state = {
         "delta.isolationLevel": "Serializable",

@@ -6,10 +6,7 @@ from support.macros import Macros
 
 
 def test_the_progress_table_has_these_columns_whatever_the_key_is(macros: Macros) -> None:
-    """The state of an earlier release has the same columns.
-
-    Other columns would be another format.
-    """
+    """States of earlier releases have these columns. Others would need a new format number."""
     assert macros.call("progress_columns") == {
         "vnode": "int",
         "epoch": "bigint",

@@ -1,4 +1,4 @@
-"""How statements are sent and how their results are read."""
+"""Macros send statements and read their results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_results_come_as_json_so_that_no_type_is_guessed(macros: Macros) -> None
 
 
 def test_a_statement_says_which_table_and_step_it_is_for(macros: Macros) -> None:
-    """This includes statements of a run-operation, although dbt runs it for no table."""
+    """Statements of a run-operation say it too, although dbt runs the operation for no table."""
     macros.call("run_table", "merge the range", "merge into x")
     del macros.context["this"]
     macros.call("run_json", "repair", "merge into x", mv=macros.relation)

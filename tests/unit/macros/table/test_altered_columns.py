@@ -1,4 +1,4 @@
-"""Which columns of an MV can be dropped or widened."""
+"""The columns of an MV that can be dropped or widened."""
 
 from __future__ import annotations
 

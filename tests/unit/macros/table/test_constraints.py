@@ -15,7 +15,7 @@ KEPT = {"not_null_id": "`id` is not null", "low": "id < 9"}
 
 @pytest.fixture(autouse=True)
 def contract(macros: Macros) -> None:
-    """Set a contract. Delta enforces two of its constraints, but not the third one."""
+    """Give the model a contract with three constraints, of which Delta enforces two."""
     macros.config["contract"] = SimpleNamespace(enforced=True)
     not_null, unique = {"type": "not_null"}, {"type": "unique"}
     macros.context["model"] = SimpleNamespace(

@@ -1,4 +1,4 @@
-"""Which table has a name."""
+"""The table that has a given name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a MERGE into one of the tables needs, and how many rows it has written."""
+"""The numbers of rows that a MERGE has written."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def test_what_a_table_of_others_is_partitioned_by_is_read_off_its_description(
 def test_a_repair_looks_at_the_rows_that_it_writes(
     macros: Macros, backfill: Any, make_state: Any, make_plan: Any
 ) -> None:
-    """Every statement that brings rows into the MV checks them."""
+    """Every statement that writes rows into the MV checks their partition values."""
     known = {"partitions": ["region"], "columns": macros.call("parse_columns", COLUMNS)}
     repaired = {**backfill, **known, "state": make_state(), "key": make_plan()["key"]}
     macros.call("run_repair", repaired, {"low": None, "high": None}, {"stage": "`found`"})

@@ -1,4 +1,4 @@
-"""What is refused before the tables are created."""
+"""Refusals before the tables of an MV are created."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spark shows of the properties of a table."""
+"""The properties of a table as Spark shows them."""
 
 from __future__ import annotations
 

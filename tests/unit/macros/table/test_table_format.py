@@ -1,4 +1,4 @@
-"""How the format of a table is found."""
+"""The format of a table is read from dbt's cache or from Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which relation an MV follows, and which relations are refused as an upstream."""
+"""The relation that an MV follows, and refusals of other relations."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_query_that_does_not_read_one_upstream_is_refused(
 
 
 def test_what_only_a_hook_refers_to_is_no_upstream(get: Any, refused: Any) -> None:
-    """dbt also counts such a relation among the dependencies of the model."""
+    """dbt lists a relation that only a hook reads among the dependencies of the model."""
     nodes = {"model.p.audit": {"name": "audit", "schema": "lake"}, "model.p.up": MODEL}
 
     assert get(nodes, sql="select * from lake.up")["relation"].render() == "lake.up"
@@ -111,8 +111,7 @@ PROD = {"database": None, "schema": "prod", "alias": "up", "name": "up"}
 def test_an_upstream_that_is_deferred_is_the_one_that_the_query_reads(
     get: Any, sql: str, reads: str
 ) -> None:
-    """`--defer` uses the table of another environment, if this environment lacks the table or is
-    not asked."""
+    """With `--defer`, ref() may choose the table of another environment."""
     upstream = get({"model.p.up": {**MODEL, "defer_relation": PROD}}, sql=sql)
 
     assert upstream["relation"].render() == reads

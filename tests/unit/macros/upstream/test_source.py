@@ -1,4 +1,4 @@
-"""What a plan has recorded of its sources."""
+"""The sources that a plan has recorded."""
 
 from __future__ import annotations
 

@@ -15,7 +15,9 @@ Standing = Callable[..., Any]
 
 @pytest.fixture
 def abandon(macros: Macros, backfill: Any, make_plan: Any, make_state: Any) -> Standing:
-    """Give a plan up while Spark reports `stands` as the current plan. Return the marked plan."""
+    """Call run_mark_abandoned for plan p3 while the progress table has the plan `stands`. Return
+    the result.
+    """
 
     def abandon(stands: dict[str, Any] | None) -> Any:
         macros.results = [[[json.dumps({"plan": stands})]]]
@@ -43,7 +45,7 @@ def test_none_is_given_up_where_another_run_has_gone_on(abandon: Standing, stand
 def mark(
     progress: Any, backfill: Any, make_plan: Any, make_state: Any, macros: Macros
 ) -> Callable[[], int]:
-    """Give up plan p3. Return how many rows of the progress table are changed."""
+    """Give up plan p3. Return the number of rows of the progress table that are changed."""
 
     def mark() -> int:
         macros.results = [[['{"plan": null}']]]
@@ -65,7 +67,6 @@ def test_every_row_says_that_its_plan_was_given_up_and_nothing_else_changes(
 
 
 def test_a_plan_is_given_up_once(mark: Any, progress: Any, with_plan: Any) -> None:
-    """If the statement is sent again, it changes nothing."""
     progress.fill(**with_plan())
 
     assert (mark(), mark()) == (2, 0)
@@ -74,7 +75,6 @@ def test_a_plan_is_given_up_once(mark: Any, progress: Any, with_plan: Any) -> No
 def test_the_vnodes_that_were_before_a_plan_that_is_given_up_are_those_after_it(
     progress: Any, backfill: Any, make_plan: Any, make_state: Any, macros: Macros
 ) -> None:
-    """Giving up a plan does not change the number of vnodes in the state."""
     plan = make_plan(vnode_count=8)
     for count in (4, 8):
         progress.fill(plan_id="p3", plan_kind="advance", plan=json.dumps(plan))
@@ -103,7 +103,6 @@ def test_only_the_plan_of_the_next_epoch_can_be_given_up(
 def test_nothing_is_on_its_way_to_an_mv_that_has_another_key(
     macros: Macros, backfill: Any, make_plan: Any, types: dict[str, str]
 ) -> None:
-    """The plan has not replaced the MV yet, or another program has replaced it."""
     backfill["options"]["file_format"] = "iceberg"
     macros.results = [list(types.items())]
     macros.call("run_stopping", backfill, make_plan(kind="abandon", epoch=3))
@@ -118,7 +117,9 @@ def test_nothing_is_on_its_way_to_an_mv_that_has_another_key(
 
 @pytest.fixture
 def noted(macros: Macros, make_plan: Any) -> Any:
-    """Return the plans that are recorded when an abandoned plan is committed after `committed`."""
+    """Return the record of given-up plans that is stored if a plan is given up after the plan
+    `committed`.
+    """
 
     def noted(committed: dict[str, Any], **plan: Any) -> Any:
         return macros.call("add_given_up", make_plan(epoch=2, **committed), make_plan(**plan))
@@ -129,9 +130,6 @@ def noted(macros: Macros, make_plan: Any) -> Any:
 def test_the_first_plan_that_is_given_up_is_noted_with_the_barrier_before_it(
     noted: Any, make_source: Any
 ) -> None:
-    """The record has the ranges that the plan could write and the versions that it read, and
-    nothing else.
-    """
     assert noted({"sources": [make_source(version="16")]}, kind="abandon") == {
         "since": {"epoch": 2, "sources": [make_source(version="16")]},
         "plans": [
@@ -149,9 +147,6 @@ def test_the_first_plan_that_is_given_up_is_noted_with_the_barrier_before_it(
 
 @pytest.mark.parametrize("kind", ["advance", "reanchor", "reset"])
 def test_a_barrier_that_was_executed_begins_the_note_anew(noted: Any, kind: str) -> None:
-    """The plans that were given up before this barrier are no longer recorded: the barrier has
-    repaired their rows.
-    """
     found = noted({"kind": kind, "given_up": {"since": "long ago", "plans": [1]}}, kind="abandon")
 
     assert found["since"]["epoch"] == 2 and len(found["plans"]) == 1
@@ -193,9 +188,9 @@ def test_what_is_not_told_once_is_not_told_by_the_next_one(noted: Any) -> None:
 def touched(
     macros: Macros, backfill: Any, make_state: Any, make_plan: Any, make_source: Any
 ) -> Any:
-    """Return the upper ends of the ranges that these plans may have written.
+    """Return the upper ends of the ranges that these given-up plans may have written.
 
-    [] means a range without an upper end.
+    [] stands for a range without an upper end.
     """
 
     def touched(
@@ -226,8 +221,8 @@ def touched(
 
 def test_a_plan_could_touch_its_range(touched: Any) -> None:
     assert touched({}) == [["5", "6"]]
-    assert touched({"range_high": ["1", "2"]}) == []  # this plan had no range
-    assert touched({"last_range": True}) == [[]]  # open above
+    assert touched({"range_high": ["1", "2"]}) == []  # a plan without a range
+    assert touched({"last_range": True}) == [[]]  # a range without an upper end
     assert touched({}, {"range_high": ["8", "8"]}, {}) == [["5", "6"], ["8", "8"]]
     assert touched({}, {"last_range": True}) == [[]]
 
@@ -257,9 +252,6 @@ def test_all_may_be_touched_where_the_feed_does_not_tell(touched: Any, backfill:
 def test_all_may_be_touched_where_a_key_may_have_come_with_the_plan_and_gone(
     touched: Any, make_source: Any
 ) -> None:
-    """A key may have appeared in version 17, which the plan reads, and may be gone now. A plan at
-    version 16, which the last barrier has read, cannot read such a key.
-    """
     assert touched({}, forgets=True) is None
     assert touched({"sources": [make_source(version="16")]}, forgets=True) == [["5", "6"]]
 

@@ -35,7 +35,6 @@ def test_the_second_position_is_the_end_of_the_last_slice(macros: Macros, fillin
 
 
 def test_a_slice_that_was_given_up_moves_nothing(macros: Macros, filling: Any) -> None:
-    """The position also stays if the slice would have been the last one."""
     assert macros.call("get_filling", filling(dirty=True))["position"] == ["1", "1"]
     first = filling(dirty=True, fill_low=None, fill_high=None, last_fill=True)
     assert macros.call("get_filling", first)["position"] is None

@@ -36,8 +36,9 @@ def plan(macros: Macros, backfill: Any, make_state: Any) -> Callable[..., Any]:
 def test_its_plan_is_what_was_committed_with_another_number_of_vnodes(
     plan: Callable[..., Any], make_plan: Callable[..., Any]
 ) -> None:
-    """The plan keeps the recorded settings and ignores the session's settings, because the
-    operation evaluates no query."""
+    """A rescale evaluates no query, so its plan keeps the recorded settings and ignores the
+    settings of the session.
+    """
     made, before = plan(8), make_plan()
 
     assert (made["kind"], made["epoch"], made["vnode_count"]) == ("rescale", 3, 8)
@@ -116,7 +117,6 @@ def test_the_mv_is_touched_only_where_vnodes_of_different_positions_come_togethe
     macros: Macros, backfill: Any, make_state: Any, make_plan: Any,
     vnode_count: int, uniform: bool, sweeps: bool, touched: bool,
 ) -> None:  # fmt: skip
-    """The statements themselves are executed in test_merges.py and test_other_vnodes.py."""
     plan = make_plan(kind="rescale", vnode_count=vnode_count, sweeps=sweeps)
     state = make_state(uniform=uniform, position=None)
     macros.call("run_steps", backfill, state, None, None, {"plan": plan})

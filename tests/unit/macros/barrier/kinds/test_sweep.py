@@ -37,7 +37,6 @@ def test_a_sweep_lasts_until_all_vnodes_have_finished(
 def test_a_sweep_that_was_given_up_has_not_begun(
     macros: Macros, make_state: Any, make_plan: Any
 ) -> None:
-    """The plan that was given up has the values from before the sweep."""
     given_up = make_plan(epoch=2, kind="abandon", sweeps=False)
 
     assert not macros.call("is_sweeping", make_state(committed=given_up, dirty=True))

@@ -1,4 +1,4 @@
-"""When a run adopts a plan that an earlier run left, and when the run gives the plan up."""
+"""A run adopts a plan that an earlier run has left, or gives the plan up."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def adopt(
 ) -> Callable[..., Any]:
     """Return the plan if it is adopted, or the reason why it is given up.
 
-    `version` is the upstream's version that the plan reads. `feed` is the version of a change table
-    that was read up to 8.
+    `version` is the version of the upstream that the plan reads. `feed` is the version of a change
+    table that the plan reads; the committed plan has read version 8.
     """
     asked: list[tuple[Any, Any]] = []
     macros.context["asked"] = asked
@@ -88,9 +88,6 @@ def test_a_plan_is_adopted_word_for_word(adopt: Any, macros: Macros) -> None:
 def test_a_plan_of_the_query_of_before_is_adopted_where_the_new_one_returns_more_columns(
     adopt: Any, options: Any, refused: Any, macros: Macros, make_plan: Any
 ) -> None:
-    """An earlier step has found that the new query only returns more columns. This test looks at
-    other differences.
-    """
     macros.stub(
         "is_same_query", lambda backfill, plan: backfill["query_hash"] == plan["query_hash"]
     )
@@ -177,7 +174,7 @@ def test_without_new_events_a_change_table_has_no_changes_though_the_upstream_mo
 
 
 def test_a_rescale_is_executed_whatever_the_upstream_and_the_model_are_now(adopt: Any) -> None:
-    """A rescale reads neither the upstream nor the query. A rebuild may follow it."""
+    """A rescale reads neither the upstream nor the query."""
     other = {"query_hash": "h0", "settings": {"spark.sql.session.timeZone": "Asia/Tokyo"}}
 
     assert adopt(readable=False, kind="rescale", vnode_count=9, **other) == "adopted"
@@ -208,7 +205,7 @@ def test_a_planned_reset_is_adopted_by_a_full_refresh(adopt: Any) -> None:
 def test_a_planned_reset_of_another_model_is_abandoned_by_a_full_refresh(
     adopt: Any, other: dict[str, Any]
 ) -> None:
-    """It may be impossible to execute that reset."""
+    """The query of the planned reset may fail at every run."""
     plan = {"kind": "reset", "version": None, **other}
 
     assert adopt(rebuild="full refresh", **plan) == "full refresh"
@@ -241,7 +238,7 @@ def test_a_planned_reset_to_another_order_is_abandoned_by_a_full_refresh(
 def test_a_plan_of_another_deployment_is_not_executed(
     adopt: Any, refused: Any, other: dict[str, Any], difference: str
 ) -> None:
-    """The other deployment rebuilt the MV while this run was at work. In this run's session the
+    """Another deployment rebuilt the MV while this run was at work. In this run's session the new
     query may return other values.
     """
     between = "another run has planned its barrier 3 with another model or session: "
@@ -255,7 +252,7 @@ def test_a_plan_of_another_deployment_is_not_executed(
 
 @pytest.mark.parametrize("altered", [{"fills": [{"name": "x"}]}, {"drops": ["x"]}])
 def test_a_plan_of_other_columns_may_be_given_up(adopt: Any, refused: Any, altered: Any) -> None:
-    """The plan may fail at every run, and no run of a corrected query would execute it."""
+    """Such a plan may fail at every run. Then no run could execute a corrected query."""
     with refused(
         "another run has planned its barrier 3 with another model or session: its query changed"
         ". Run only one deployment of the model, or give that plan up: dbt run-operation "

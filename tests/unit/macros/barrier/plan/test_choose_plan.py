@@ -22,12 +22,12 @@ def choose(
     macros: Macros, backfill: Any, analysis: Any, options: Any, make_state: Any, make_plan: Any,
     make_source: Any,
 ) -> Callable[..., Any]:  # fmt: skip
-    """Return the plan that is chosen after epoch 2 at version 16. The upstream is at version 17.
+    """Return the plan that is chosen after epoch 2, which has read version 16.
 
-    All vnodes have the same position, half way. `feed` is the version of a change table that was
-    read up to 7. `columns` are columns that differ from those of the committed query. `touched` are
-    the ranges that abandoned plans may have written. The plan gets these additional entries:
-    `version`, `feed`, `has_range`, `has_changes`.
+    The upstream is at version 17. All vnodes have the same position in the middle. `feed` is the
+    current version of a change table, whose version 7 was read. `columns` are the columns that
+    differ from the committed query. `touched` are the ranges that abandoned plans may have written.
+    Besides its own entries, the returned plan has `version`, `feed`, `has_range` and `has_changes`.
     """
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
     macros.stub("analyze_query", lambda *_, **__: analysis)
@@ -135,7 +135,7 @@ CHOICES: Choices = {
                           {**ADVANCE, "has_changes": True}),
     "some vnodes finished": ({"position": None, "any_finished": True, "moving": [1]},
                              {**ADVANCE, "has_changes": True}),
-    # Otherwise `barriers_per_run='all'` would never end.
+    # With a plan here, a run with `barriers_per_run='all'` would never end.
     "the chosen vnodes have finished": (
         {"version": 16, "set": {"backfill_vnodes": [0]}, "uniform": False, "any_finished": True,
          "position": None, "moving": []}, None
@@ -160,7 +160,7 @@ CHOICES: Choices = {
         {"rebuild": "full refresh", "uniform": False, "set": {"backfill_mode": "no_shuffle"}}, RESET
     ),
     "the query changed": ({"change": "the type of id changed"}, RESET),
-    # The MV may be empty and have the columns of that reset.
+    # The reset that was given up may have emptied the MV and changed its columns.
     "a reset was given up": (
         {"version": 16, "dirty": True, "committed": {"kind": "abandon", "read_nothing": True}},
         {**RESET, "reason": "a rebuild was given up"},
@@ -177,7 +177,7 @@ CHOICES: Choices = {
     "what was given up could touch nothing": (
         {"dirty": True, "touched": [], "set": {"on_gap": "fail"}}, {**REANCHOR, "touched": []}
     ),
-    # The run that planned the first range died, and the version of that plan was vacuumed.
+    # The run that planned the first range has died, and a VACUUM has deleted the plan's version.
     "a gap, and nothing was read": (
         {"dirty": True, "position": None, "upstream_version": None},
         {**RESET, "reason": "the last plan was abandoned"},
@@ -185,12 +185,12 @@ CHOICES: Choices = {
     "the same, whatever the model says": (
         {**OTHER_TABLE, **NOTHING_READ, "set": {"on_gap": "fail"}}, RESET
     ),
-    # Above the position no row is exact, so one barrier cannot compare all rows.
+    # During a sweep no row above the position is exact, so one barrier cannot compare all rows.
     "a gap in a sweep": ({**OTHER_TABLE, "committed": {"sweeps": True}}, {"kind": "sweep"}),
     "a gap in a sweep, with on_gap": (
         {**OTHER_TABLE, **SWEEP, "committed": {"sweeps": True}}, {"kind": "sweep"}
     ),
-    # The MV has all of its earlier rows, but none of them has to be exact.
+    # A sweep that has repaired no row yet keeps all rows of the MV, although none must be exact.
     **{
         f"a gap in a sweep that has come to nothing yet, {how} {on_gap}": (
             {**OTHER_TABLE, "position": None, "set": {"on_gap": on_gap}, **state},
@@ -221,7 +221,7 @@ CHOICES: Choices = {
     "new columns over a gap, with on_gap": (
         {**WIDENED, **OTHER_TABLE, **SWEEP}, {"kind": "sweep", **FILLED}
     ),
-    # All rows are compared, not only the rows that the slice may have written.
+    # The re-anchor compares all rows, not only the rows that the slice may have written.
     "a slice was given up": (
         {"dirty": True, "touched": [],
          "committed": {"kind": "abandon", "fills": FILLS, "fill_low": ["0", "1"]}},
@@ -230,7 +230,7 @@ CHOICES: Choices = {
     "new columns, and nothing was read": (
         {**WIDENED, **NOTHING_READ}, {**RESET, "reason": "its query returns other columns"}
     ),
-    # The MV keeps its earlier rows.
+    # The sweep keeps the existing rows of the MV.
     "new columns at the begin of a sweep": (
         {**WIDENED, "position": None, "committed": {"kind": "sweep"}}, {"kind": "sweep", **FILLED}
     ),
@@ -240,14 +240,14 @@ CHOICES: Choices = {
         {**ADVANCE, "drops": ["x"], "last_range": False, "range_low": ["1", "2"],
          "range_high": ["1", "2"]},
     ),
-    # If no columns are filled any more, the bounds of the fill cannot be used for ranges.
+    # The bounds of a fill cannot be used for ranges after the fill has ended.
     "columns are dropped that were being filled, paused": (
         {**NARROWED, **PAUSED, "committed": FILLING}, {**ADVANCE, "next_bounds": []}
     ),
     "columns are dropped that were being filled, finished": (
         {**NARROWED, **CAUGHT_UP, "committed": FILLING}, {**ADVANCE, "last_range": False}
     ),
-    # It is unknown if the columns were dropped. All the same, not all rows must be compared.
+    # Even if it is unknown whether the columns were dropped, only the touched ranges are compared.
     "a plan that drops was given up": (
         {"dirty": True, "touched": [["5", "6"]], "committed": {"kind": "abandon", "drops": ["y"]}},
         {**REANCHOR, "drops": ["y"], "touched": [["5", "6"]], "fills": None},
@@ -308,7 +308,6 @@ GAPS = {
 def test_a_gap_of_the_feed_is_closed_at_the_newest_version(
     choose: Any, gap: Any, reason: str, on_gap: str, also: Any
 ) -> None:
-    """The gap is closed even if there is nothing else to do."""
     plan = choose(set={"on_gap": on_gap}, **gap, **also)
 
     assert (plan["kind"], plan["reason"], plan["version"]) == (on_gap, reason, "17")
@@ -352,9 +351,7 @@ def test_the_mode_no_shuffle_is_refused_where_vnodes_differ(choose: Any, refused
 
 
 def test_a_vnode_that_the_mv_has_not_is_refused(choose: Any, refused: Any) -> None:
-    """The MV has 4 vnodes, although vnode_count is now another number. A range of a vnode that does
-    not exist would never end.
-    """
+    """A range of a vnode that the MV does not have would never end."""
     with refused("the option backfill_vnodes contains vnode 4, but the MV has 4 vnodes. Use "):
         choose(set={"backfill_vnodes": [3, 4], "vnode_count": 8})
 

@@ -1,4 +1,4 @@
-"""A new plan for the next epoch. Its range is not known yet."""
+"""The plan of the next epoch before its range is known."""
 
 from __future__ import annotations
 
@@ -25,8 +25,6 @@ def model(macros: Macros) -> None:
 def test_a_key_has_the_columns_that_the_progress_table_has_for_its_position(
     macros: Macros, backfill: Any, analysis: Any, make_state: Any, make_plan: Any, keys: Any
 ) -> None:
-    """A key column that is new to the progress table gets a column that is free."""
-
     def positions(committed: dict[str, Any]) -> list[str]:
         state = make_state(epoch=2) | {"committed": committed}
         plan = macros.call("new_plan", backfill, state, analysis, "advance")
@@ -151,7 +149,7 @@ def noted(
 ) -> Callable[..., Any]:
     """Return what a new plan records about the change table.
 
-    That table is at version 9; version 7 is committed.
+    The change table is at version 9. The committed plan has read version 7.
     """
     relation = backfill["mv"].incorporate(path={"identifier": "changes"})
     backfill["feed"] = {"relation": relation, "kind": "iceberg"}
@@ -194,7 +192,7 @@ def test_a_plan_without_a_change_table_notes_none(
 
 @pytest.fixture
 def order(macros: Macros) -> Callable[..., str]:
-    """Return the order that a plan records. It is the same for all columns of the key."""
+    """Return the order that a new plan records for all columns of the key."""
 
     def order(plan: dict[str, Any]) -> str:
         assert len({column.get("order") for column in plan["key"]}) == 1

@@ -16,7 +16,7 @@ COLUMNS = [{"name": "x", "type": "int"}]
 def fill(
     macros: Macros, backfill: Any, options: Any, make_state: Callable[..., Any], make_plan: Any
 ) -> Callable[..., Any]:
-    """Return the next plan. The fill so far has reached `position`."""
+    """Return the next plan of an MV whose fill has reached `position`."""
 
     def fill(
         position: list[str] | None = None,
@@ -44,7 +44,6 @@ def test_without_a_limit_all_rows_are_one_slice(fill: Any) -> None:
 
 
 def test_a_limit_of_zero_pauses_it(fill: Any) -> None:
-    """The columns exist, and changes are merged with their values."""
     plan = fill(["1", "1"], rate=0)["plan"]
 
     assert _slice(plan) == (["1", "1"], ["1", "1"], False)
@@ -83,7 +82,7 @@ def test_other_bounds_are_not(fill: Any, macros: Macros, position: Any, committe
 
 @pytest.mark.parametrize(("finished", "end"), [(False, ["5", "6"]), (True, None)])
 def test_the_last_slice_ends_where_the_mv_does(fill: Any, finished: bool, end: Any) -> None:
-    """The plan then has no bounds that a range of the backfill could use by mistake."""
+    """The plan must have no bounds, because a range of the backfill could use them by mistake."""
     plan = fill(["1", "1"], committed={"next_bounds": []}, finished=finished)["plan"]
 
     assert _slice(plan) == (["1", "1"], end, True)

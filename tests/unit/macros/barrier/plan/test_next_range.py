@@ -1,4 +1,4 @@
-"""The next range of a plan."""
+"""The choice of the next range of a backfill."""
 
 from __future__ import annotations
 
@@ -63,7 +63,6 @@ def test_vnodes_that_differ_move_from_the_least_advanced_of_their_positions(
     macros: Macros, duck: Duck, windows: Any, make_plan: Any, descending: Any,
     selected: list[int] | None, down: bool, moving: list[int], low: list[str] | None,
 ) -> None:  # fmt: skip
-    """Only vnodes that are selected and have not finished are compared."""
     columns = {"vnode": "int", "id": "bigint", "shard": "int", "backfill_finished": "boolean"}
     vnodes = APART + ([(None, None, False)] if 4 in (selected or []) else [])
     duck.create("lake.mv__progress", columns, [(n, *vnode) for n, vnode in enumerate(vnodes)])
@@ -87,9 +86,9 @@ def test_vnodes_that_differ_move_from_the_least_advanced_of_their_positions(
 def take(
     macros: Macros, backfill: Any, make_state: Callable[..., Any], make_plan: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """Return the plan, if it uses the bounds of the committed plan.
+    """Return the plan whose range ends at a stored bound of the committed plan.
 
-    Return None if a run looks for new bounds.
+    Return None if the run looks for new bounds.
     """
 
     def take(vnodes: list[int] | None = None, **committed: Any) -> Any:
@@ -145,7 +144,7 @@ def add_range(
     make_state: Callable[..., Any],
     make_plan: Callable[..., Any],
 ) -> Callable[..., Any]:
-    """Add a range to a plan. A pass over the keys finds `bounds`."""
+    """Return a plan with a range. `bounds` are the result of a pass over the keys."""
 
     def add_range(
         bounds: list[Any] | None = None,
@@ -188,7 +187,6 @@ def test_without_a_rate_limit_the_range_is_all_that_remains(add_range: Any, macr
 def test_a_plan_tells_whether_it_has_a_range(
     macros: Macros, add_range: Any, rate_limit: int | None
 ) -> None:
-    """The rows of a range are counted later, when the range is inserted."""
     ranged = add_range(rate_limit=rate_limit)
 
     assert macros.call("moves_position", ranged)
@@ -214,7 +212,7 @@ def test_bounds_are_found_where_none_is_stored(add_range: Any, macros: Macros) -
 def test_a_stored_bound_holds_up_to_a_quarter_above_the_rate_limit(
     macros: Macros, add_range: Any, rate_limit: int, most_rows: int
 ) -> None:
-    """Rows may have been added since the bound was found."""
+    """Rows may have been added to the range since its bound was found."""
     add_range(rate_limit=rate_limit, next_bounds=[["7", "8"]], backfill_rate_limit=rate_limit)
 
     assert macros.context["most_rows"] == most_rows
@@ -223,7 +221,7 @@ def test_a_stored_bound_holds_up_to_a_quarter_above_the_rate_limit(
 def test_bounds_that_were_just_found_hold_whatever_they_give(
     macros: Macros, add_range: Any
 ) -> None:
-    """A sample may be inaccurate, and the next pass would be inaccurate too."""
+    """If a sample has given inaccurate bounds, another sample would not be better."""
     add_range(bounds=[["3", "3"]], next_bounds=[], bounds_complete=False)
 
     assert macros.context["most_rows"] is None

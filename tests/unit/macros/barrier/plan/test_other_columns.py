@@ -1,4 +1,4 @@
-"""When a new query only adds or drops columns of the previous query."""
+"""A new query that only adds or drops columns of the previous query."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_change_of_anything_but_the_query_is_none_of_columns(find: Any, option
     ],
 )
 def test_a_constant_that_a_plan_prints_alike_is_another_one(find: Any, old: str, new: str) -> None:
-    """A plan prints neither the type nor the quotes of a constant."""
+    """Spark's plan prints no type and no quotes of a constant, so 1 and '1' look alike."""
     queries = [f"select id as k, {items} from `up`" for items in (old, new)]
 
     assert find(queries[1], old=queries[0])["why"] == "it does more than add columns"
@@ -155,7 +155,9 @@ def test_columns_that_are_gone_are_dropped(sync: Any, macros: Macros) -> None:
 
 
 def test_where_columns_only_go_the_query_must_have_no_other_words(sync: Any) -> None:
-    """If columns are only dropped, no rows are read that would show other differences."""
+    """If columns are only dropped, no row is read, so nothing would show other changes of the
+    query.
+    """
     why = (
         "it does more than leave columns out, but no barrier would read the rows again to find the "
         "difference"
@@ -174,7 +176,6 @@ def test_where_columns_only_go_the_query_must_have_no_other_words(sync: Any) -> 
 
 
 def test_a_column_that_is_renamed_goes_and_comes(sync: Any) -> None:
-    """The query's constants may have changed together with the name, so the rows are read."""
     y = {"name": "y", "type": "string"}
     found = sync(f"{OLD} where 1 = 1", [COLUMNS[0], y, COLUMNS[2]], old=f"{NEW} where 2 > 1")
 
@@ -185,7 +186,6 @@ def test_a_column_that_is_renamed_goes_and_comes(sync: Any) -> None:
 def test_a_wider_column_is_filled(
     sync: Any, macros: Macros, present: str, more: dict[str, str]
 ) -> None:
-    """The column is altered only if its type in the table is another one."""
     table = [COLUMNS[0], {"name": "X", "type": present}, COLUMNS[2]]
     found = sync(f"{NEW} where 2 > 1", WIDE, table, old=f"{NEW} where 1 = 1")
 
@@ -261,9 +261,6 @@ def test_a_column_that_is_there_and_not_of_the_query_is_refused(
 def test_a_column_that_was_to_be_dropped_may_still_be_there(
     begin: Any, refused: Any, make_plan: Any
 ) -> None:
-    """The plan that drops columns was given up. If a column is still in the table with the right
-    type, it is filled.
-    """
     state = {"dirty": True, "committed": make_plan(kind="abandon", drops=["x", "y"], epoch=2)}
     same, other = [{"name": "X", "type": "int"}], [{"name": "X", "type": "string"}]
 

@@ -1,5 +1,7 @@
-"""Step 2: one script stages, checks, creates and stores. If a check fails, the barrier is planned
-again.
+"""Step 2 of a barrier: one script stages the changes, checks the keys, creates the tables and
+stores the plan.
+
+If a check fails, the barrier is planned again.
 """
 
 from __future__ import annotations
@@ -109,7 +111,6 @@ def test_a_plan_that_is_sent_again_is_stored_once(store: Any, progress: Any) -> 
 
 @pytest.mark.parametrize("epoch", [1, 3])
 def test_a_plan_is_stored_only_for_the_next_epoch(store: Any, progress: Any, epoch: int) -> None:
-    """Another run has committed since, or the state was restored to an earlier one."""
     progress.fill(epoch=epoch)
 
     assert store() == 0
@@ -141,7 +142,9 @@ def test_a_plan_that_was_given_up_is_never_overwritten(
 def test_changes_and_a_range_are_merged_at_once_where_both_are_there_and_small(
     macros: Macros, planned: Any, duck: Duck, rows: int, upserts: int, drops: int, at_once: bool
 ) -> None:
-    """The plan records the decision, so that a run that adopts the plan does the same."""
+    """The plan records that both are merged in one statement, so that a run that adopts the plan
+    does the same.
+    """
     counted = macros.call("get_counted_plan", planned(), staged=True, overlaid=False)["counted"]
     merged = {"upserts": upserts, "drops": drops}
 
@@ -160,7 +163,7 @@ def stored_by(script: str) -> Any:
 
 @pytest.fixture
 def stood() -> dict[str, Any]:
-    """Return a dict in which `plan_barrier` leaves its last result."""
+    """Return the dict in which `plan_barrier` leaves its last result."""
     return {}
 
 
@@ -174,9 +177,9 @@ def plan_barrier(
     planned: Callable[..., Any],
     stood: dict[str, Any],
 ) -> Callable[..., Any]:
-    """Plan barrier p3. Return the current plan and the scripts.
+    """Call plan_barrier for plan p3. Return the current plan and the sent scripts.
 
-    The scripts return the given results. `duplicates` are the keys that are then found to appear
+    The scripts return the given results. A later statement finds that the keys `duplicates` exist
     twice.
     """
     macros.context["model"] = SimpleNamespace(name="mv", unique_id="model.p.mv")
@@ -258,7 +261,7 @@ def test_a_plan_without_changes_stands_without_a_stage(
 def test_tables_that_another_run_has_created_without_a_plan_are_left_to_the_next_run(
     plan_barrier: Callable[..., Any], refused: Any, macros: Macros
 ) -> None:
-    """The other run had to read nothing (`--empty`)."""
+    """The other run was called with `--empty`, so it has created the tables but planned nothing."""
     macros.stub("get_create_statements", lambda relations, plan, columns, first: "CREATE;")
     with refused("another run created the tables of the MV at the same time. Nothing is lost"):
         plan_barrier({"plan": None, "checked": CHECKED}, **NEW)
@@ -266,7 +269,7 @@ def test_tables_that_another_run_has_created_without_a_plan_are_left_to_the_next
 
 @pytest.fixture
 def bounds(macros: Macros) -> list[Any]:
-    """Return the bounds that passes over the keys find. Each pass removes the first one."""
+    """Return the list of bounds that passes over the keys find. Each pass removes the first."""
     found: list[Any] = []
     macros.stub(
         "find_bounds",
@@ -292,7 +295,7 @@ def test_bounds_are_found_again_where_too_many_rows_came_into_the_range(
 def test_bounds_that_were_just_found_are_not_found_again(
     plan_barrier: Callable[..., Any], bounds: list[Any]
 ) -> None:
-    """A sample may be inaccurate, and the next pass would be inaccurate too."""
+    """If a sample has given inaccurate bounds, another sample would not be better."""
     bounds.append(["3", "3"])
     _, scripts = plan_barrier(MANY, {"plan": OURS}, most_rows=12)
 
@@ -313,7 +316,7 @@ def test_the_stages_of_a_plan_that_was_planned_again_are_noted(
 def test_a_range_is_read_from_the_upstream_where_its_copy_is_gone(
     macros: Macros, plan_barrier: Callable[..., Any], stood: Any
 ) -> None:
-    """Another run has dropped the copy to create its own copy."""
+    """Another run may have dropped the copy to create its own copy."""
     dropped: list[Any] = []
     macros.context["adapter"].cache_dropped = dropped.append
     shown = json.dumps({"version": "17", "columns": ["id", "shard"]})
@@ -328,7 +331,6 @@ def test_a_range_is_read_from_the_upstream_where_its_copy_is_gone(
 
 
 def test_changes_without_a_key_are_a_reanchor(plan_barrier: Callable[..., Any], stood: Any) -> None:
-    """Other findings do not matter, because a re-anchor checks its own keys."""
     stands, scripts = plan_barrier(
         {"staged": {**STAGED, "null_keys": 1}, "checked": {**CHECKED, "duplicates": True}},
         {"plan": {"plan_id": "p4", "kind": "reanchor"}, "checked": CHECKED},
@@ -363,7 +365,6 @@ def test_a_reanchor_knows_what_the_copy_was_for_that_the_plan_had(
 def test_a_changed_key_that_stands_twice_in_the_version_is_refused(
     plan_barrier: Callable[..., Any], refused: Any, macros: Macros
 ) -> None:
-    """The key was read again from the upstream. No view is left in the session."""
     with refused(
         "the key id, shard is not unique in lake.up, in version 17; duplicate keys: (1L, 2). "
         "Delete the duplicates, or name in unique_key the columns that are unique."
@@ -389,7 +390,6 @@ def test_changes_that_are_gone_are_a_reanchor(plan_barrier: Callable[..., Any], 
 def test_changes_that_are_gone_are_refused_where_the_model_says_so(
     plan_barrier: Callable[..., Any], refused: Any, options: Any, macros: Macros
 ) -> None:
-    """No view is left in the session."""
     options["on_gap"] = "fail"
 
     with refused(
@@ -405,7 +405,6 @@ def test_changes_that_are_gone_are_refused_where_the_model_says_so(
 def test_a_plan_of_another_run_that_was_committed_meanwhile_is_not_planned_over(
     plan_barrier: Callable[..., Any], refused: Any
 ) -> None:
-    """This run's plan was not stored, and another run has committed the same epoch."""
     with refused("another run went on while this one executed the barrier 3. Nothing is lost"):
         plan_barrier({"plan": None, "staged": STAGED, "merged": MERGED, "checked": CHECKED})
 
@@ -419,7 +418,6 @@ def test_a_plan_that_was_given_up_meanwhile_stands(plan_barrier: Callable[..., A
 def test_a_barrier_that_cannot_be_planned_in_four_attempts_is_left_to_the_next_run(
     plan_barrier: Callable[..., Any], refused: Any, macros: Macros
 ) -> None:
-    """The upstream changed before each attempt. No view is left in the session."""
     gone = {"lost": True, "checked": CHECKED}
     with refused(
         "its barrier 3 could not be planned: four times in a row, the upstream changed or another "
@@ -466,7 +464,7 @@ def test_keys_are_not_compared_where_the_model_says_so(
 
 
 def test_two_keys_with_one_hash_are_not_duplicates(plan_barrier: Callable[..., Any]) -> None:
-    """The next attempt does not compare the keys by their hashes."""
+    """Two keys may have the same hash, so the next attempt compares the keys themselves."""
     stands, scripts = plan_barrier(DUPLICATES, {"plan": OURS, "checked": CHECKED}, duplicates=[])
 
     assert stands == OURS

@@ -56,7 +56,7 @@ def find(macros: Macros, backfill: Any, analysis: Any, make_state: Callable[...,
     """Return a function that returns the reason why the MV must be rebuilt, or None."""
 
     def find(changes: Any = None, options: Any = None, **state: Any) -> str | None:
-        """Look for a change.
+        """Return why the MV must be rebuilt, or None.
 
         `changes` are new values in the model or in the analysis of its query.
         """
@@ -100,7 +100,7 @@ def test_a_change_rebuilds_the_mv_where_the_user_said_so(
 def test_what_is_wrong_with_the_query_of_today_is_said_before_that_it_changed(
     find: Any, macros: Macros, refused: Any, broken: str
 ) -> None:
-    """A user should not rebuild the MV for a query that is refused afterwards."""
+    """Otherwise a user would rebuild the MV for a query that is refused afterwards."""
     for name in ("observe_upstream", "analyze_query"):
         macros.stub(name, lambda *_: None)
     macros.stub(broken, lambda *_: macros.call("refuse", "it cannot be followed", "Change it"))
@@ -158,14 +158,12 @@ def test_where_other_things_changed_too_it_is_said_which(
 def test_new_columns_are_not_looked_for_where_nothing_or_everything_changes(
     find: Any, make_plan: Any, found: list[Any], refused: Any
 ) -> None:
-    """If a reset is planned, it already has another query."""
     assert find(None, APPENDS) is None
     with refused("its query changed since its last barrier. Undo"):
         find(OTHER_QUERY, APPENDS, planned=make_plan(kind="reset"))
 
 
 def test_other_columns_are_refused_where_the_user_said_so(find: Any, refused: Any) -> None:
-    """The columns are refused, although the MV may be rebuilt for any other change."""
     options = {"on_schema_change": "fail", "on_query_change": "rebuild"}
 
     with refused(
@@ -229,7 +227,7 @@ def test_a_key_in_another_case_is_no_change(find: Any) -> None:
 def test_a_key_that_spark_tells_apart_by_its_case_is_a_change(
     find: Any, refused: Any, keys: Any
 ) -> None:
-    """This happens with spark.sql.caseSensitive."""
+    """With spark.sql.caseSensitive, two column names may differ only in their case."""
     key = [{**keys[0], "name": "K"}, keys[1]]
 
     with refused("unique_key changed from k, shard to K, shard since its last barrier"):
@@ -239,10 +237,7 @@ def test_a_key_that_spark_tells_apart_by_its_case_is_a_change(
 def test_a_planned_reset_is_what_the_model_is_compared_with(
     find: Any, make_plan: Callable[..., Any]
 ) -> None:
-    """The run that planned the reset died.
-
-    From then on the model is compared with the query of that plan.
-    """
+    """After a run that planned a reset has died, the model is compared with the planned query."""
     reset = make_plan(kind="reset", **OTHER_QUERY)
 
     assert find(OTHER_QUERY, planned=reset) is None

@@ -1,4 +1,4 @@
-"""When and how the ranges of a backfill are read from a copy of the upstream."""
+"""Reading the ranges of a backfill from a copy of the upstream."""
 
 from __future__ import annotations
 
@@ -165,7 +165,6 @@ def test_auto_decides_by_how_often_the_upstream_would_be_read(
 def test_each_part_is_another_pass(
     choose: Any, options: Any, replica_rows: int | None, made: bool
 ) -> None:
-    """There are 41 ranges of 10 rows. A part has at most 20, 4, 3 or 1 of these ranges."""
     options["replica_rows"] = replica_rows
     read, _ = choose(evidence={"scans": 30.0, "rows": 700_000})
     assert (read is not None) == made
@@ -175,10 +174,7 @@ def test_each_part_is_another_pass(
 def copy(
     macros: Macros, backfill: Any, options: Any, make_plan: Any, make_state: Any
 ) -> Callable[..., int | None]:
-    """Return how many of the ranges with these bounds are copied.
-
-    None: all remaining rows are copied.
-    """
+    """Return how many of the ranges are copied; None if all remaining rows are copied."""
     macros.context["model"] = SimpleNamespace(name="mv", alias="mv")
     macros.context["adapter"].cache_added = lambda relation: ""
     macros.stub("get_needed_columns", lambda *_: [{"name": "id", "type": "bigint"}])
@@ -222,9 +218,7 @@ def test_what_some_vnodes_read_is_not_copied_in_parts(
     macros: Macros, backfill: Any, make_plan: Any, copy: Callable[..., int | None],
     vnodes: list[int],
 ) -> None:  # fmt: skip
-    """The vnodes are selected or have different positions. Each barrier looks for their
-    bounds again.
-    """
+    """If vnodes are selected or have different positions, each barrier looks for its own bounds."""
     assert copy(40, 100, vnodes=vnodes) is None
     assert macros.call("count_parts", backfill, make_plan(vnodes=vnodes)) == 1
 
@@ -278,7 +272,6 @@ def test_what_begins_anew_knows_what_it_was_for(choose: Any, noted: Any, kind: s
 
 
 def test_what_has_finished_knows_once_that_there_was_one(choose: Any, noted: Any) -> None:
-    """A run may have died before it dropped the copy."""
     finished, void = {"finished": True}, {**noted(), "version": None}
     assert choose(found=noted(), last=noted(), state=finished) == (None, void)
     assert choose(last=void, state=finished) == (None, None)

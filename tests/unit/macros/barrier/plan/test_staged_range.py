@@ -1,4 +1,4 @@
-"""How a range is read from a table that has no old versions."""
+"""Reading a range from a live PostgreSQL table, which has no old versions."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ SCAN = "select * from up as source where source.`a` > 10 and source.`a` <= 99"
 def parts(
     macros: Macros, duck: Duck, backfill: Any, options: Any, make_state: Callable[..., Any]
 ) -> Callable[..., list[list[int]]]:
-    """Return the keys from 1 to 120 that each select of a range reads.
+    """Return, for each select of a range, the keys between 1 and 120 that the select reads.
 
-    `bounds` separate the selects.
+    The selects are separated at the keys `bounds`.
     """
     duck.create("up", {"a": "int"}, [(number,) for number in range(1, 121)])
 
@@ -67,7 +67,7 @@ def test_parts_meet_at_their_bounds(macros: Macros, parts: Any) -> None:
 
 
 def _offsets(macros: Macros) -> list[str]:
-    """Return the row numbers at which the bounds are looked for."""
+    """Return the row numbers at which the query looks for bounds."""
     return re.findall(r"offset (\d+)", macros.statements[-1].sql)
 
 
@@ -104,8 +104,9 @@ WAITED = {
 
 
 class Staging:
-    """Barriers over a live table. Lists replace its database, its feed and its table of staged
-    rows.
+    """Run barriers over a live PostgreSQL table.
+
+    Lists replace the database, the feed and the table of staged rows.
     """
 
     def __init__(self, macros: Macros, backfill: Any, state: Any) -> None:
@@ -157,9 +158,6 @@ def staging(macros: Macros, backfill: Any, make_state: Callable[..., Any]) -> St
 
 
 def test_rows_that_another_run_has_replaced_end_the_run(staging: Staging) -> None:
-    """This also holds if no rows were staged, and if the rows were replaced after they were
-    counted.
-    """
     for read, waited in [
         ({**READ, "rows": 0, "stands": False}, WAITED),
         (READ, {**WAITED, "stands": False}),
@@ -184,7 +182,7 @@ def test_rows_that_were_kept_are_taken_unless_they_are_gone(staging: Staging) ->
 def test_rows_that_were_kept_with_a_value_that_cannot_be_read_are_read_again(
     staging: Staging,
 ) -> None:
-    """The value may have been corrected since. If it was not, the run is refused."""
+    """A user may have corrected the value since the rows were staged."""
     staging.observed["facts"] = {"columns": []}
     altered = {**WAITED, "altered": "d"}
     staging.reads, staging.waits = [READ], [{**WAITED, "landed": 80}]
@@ -205,9 +203,6 @@ def test_rows_that_were_kept_of_another_table_are_not_taken(staging: Staging) ->
 
 
 def test_a_range_that_is_read_again_knows_what_the_feed_told_meanwhile(staging: Staging) -> None:
-    """The barrier itself lands changes. Its own landing may show that the table's history was
-    renewed.
-    """
     staging.reads, staging.waits = [READ], [{**WAITED, "broken": True}]
     taken = staging.take()
     assert taken["unclear"]
@@ -216,7 +211,6 @@ def test_a_range_that_is_read_again_knows_what_the_feed_told_meanwhile(staging: 
 
 
 def test_a_range_of_which_a_key_was_not_told_meanwhile_is_unclear(staging: Staging) -> None:
-    """The range is unclear even if the events contain the key again before the barrier ends."""
     notes = [json.dumps({"begun": "b", "keys": keys, "doubtful": []}) for keys in ([["a"]], [])]
     staging.reads, staging.waits = [READ], [{**WAITED, "notes": notes}]
     taken = staging.take()
@@ -225,9 +219,7 @@ def test_a_range_of_which_a_key_was_not_told_meanwhile_is_unclear(staging: Stagi
 
 
 def test_a_range_that_was_read_before_the_server_crashed_is_read_again(staging: Staging) -> None:
-    """PostgreSQL may not have flushed the rows that were read. In the run that has read the range,
-    this is an error.
-    """
+    """After a crash, PostgreSQL may have lost commits that the staged rows show."""
     crashed = {**WAITED, "recovered": True}
     staging.reads, staging.waits = [READ], [crashed]
     with pytest.raises(CompilationError, match="has recovered from a crash since the range was"):
@@ -244,9 +236,6 @@ def test_a_range_that_was_read_before_the_server_crashed_is_read_again(staging: 
 def test_a_table_of_others_is_refused_before_rows_are_staged(
     staging: Staging, macros: Macros, type: str
 ) -> None:
-    """The columns of that table may even be the right ones. A view cannot have staged rows of this
-    package either.
-    """
     there = macros.relation.incorporate(type=type)
     macros.stub("load_table", lambda *_: there)
     if type == "table":

@@ -63,7 +63,7 @@ def test_a_column_is_widened_that_has_the_type_of_before(
 
 
 def test_a_column_of_another_type_is_left_where_the_plan_widens_none(alterations: Any) -> None:
-    """Iceberg stores a smallint as an int."""
+    """Iceberg stores a smallint as an int, so the two types always differ."""
     assert alterations({"s": "int"}, fills=[{"name": "s", "type": "smallint"}]) == []
 
 

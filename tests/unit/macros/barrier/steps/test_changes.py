@@ -1,4 +1,4 @@
-"""Step 3: how the changes are read, and between which bounds their keys lie."""
+"""Step 3 of a barrier: how the changes are read, and between which bounds their keys lie."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ def test_a_change_may_leave_a_row_as_it_was_where_that_row_is_exact(
     macros: Macros, backfill: Any, analysis: Any, observed: Any, make_state: Any, make_plan: Any,
     asked: bool, plan: Any, state: Any, tells_before: bool,
 ) -> None:  # fmt: skip
-    """This requires that the feed has the previous row."""
     events = {"events": "", "tells_before": tells_before}
     macros.answer("upstream_changes", lambda *_: events)
     known = {**analysis, "read_columns": [{"name": "id", "type": "int"}]}

@@ -1,4 +1,4 @@
-"""Step 5: what a barrier of each kind writes to the progress table."""
+"""Step 5 of a barrier: what a barrier of each kind writes to the progress table."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def state(make_state: Callable[..., Any]) -> dict[str, Any]:
 
 @pytest.fixture
 def begun(progress: Any, with_plan: Any, backfill: Any, state: Any) -> Callable[..., None]:
-    """Fill the progress table for this plan, which is not committed yet."""
+    """Fill the progress table as it is before this plan is committed."""
 
     def begun(plan: dict[str, Any] | None = None, **columns: Any) -> None:
         vnodes = [dict(zip(NAMES, vnode, strict=True)) for vnode in VNODES]
@@ -77,9 +77,7 @@ def test_an_advance_of_selected_vnodes_leaves_the_others(commit: Callable[..., A
 
 
 def test_a_vnode_beyond_the_end_of_the_range_stays_where_it_is(commit: Callable[..., Any]) -> None:
-    """If positions differ, a range begins at the lowest position. The range may end below other
-    positions.
-    """
+    """If positions differ, a range begins at the lowest one and may end below others."""
     rows = commit(vnodes=[0, 1, 2, 3], range_low=None, range_high=["1", "1"])
 
     assert _column(rows, "id", "shard") == [(1, 2), (1, 1), (9, 9), (1, 2)]
@@ -102,7 +100,6 @@ def test_the_last_range_of_selected_vnodes_finishes_only_these(commit: Callable[
 
 
 def test_an_empty_range_moves_too(commit: Callable[..., Any]) -> None:
-    """The position moves past keys that were deleted."""
     rows = commit(range_row_count=0, vnode_row_counts=None)
 
     assert _column(rows, "id", "shard") == [(5, 6)] * 4
@@ -203,7 +200,6 @@ def test_barriers_are_kept_until_the_history_has_them(
     kept: list[int],
     state: Any,
 ) -> None:
-    """The list also has the previously committed barrier. The new barrier is in `last`."""
     begun(unwritten=[json.dumps({"epoch": epoch}) for epoch in [0, 1]])
     state["written"] = written
     progress.move("get_commit_sql", backfill, state, make_plan(), outcome=OUTCOME)
@@ -278,7 +274,7 @@ def test_a_plan_that_was_given_up_is_not_committed_as_executed(
 
 @pytest.fixture
 def commit_barrier(macros: Macros, backfill: Any, make_plan: Any, stored: Any, state: Any) -> Any:
-    """Commit plan p3 of epoch 3. Spark then reports this state."""
+    """Call commit_barrier for plan p3 of epoch 3, after which Spark reports this state."""
 
     def commit_barrier(
         epoch: int, executed: bool = True, plan: Any = None, **arguments: Any
@@ -297,16 +293,13 @@ def test_a_commit_returns_the_state_that_stands_then(commit_barrier: Any) -> Non
 
 
 def test_a_run_that_others_overtook_with_its_own_plan_goes_on(commit_barrier: Any) -> None:
-    """Another run executed the same plan and the next one. Nothing is lost."""
     assert commit_barrier(4)["epoch"] == 4
 
 
 def test_a_commit_that_lost_to_no_run_is_sent_again(
     macros: Macros, backfill: Any, make_plan: Any, stored: Any, state: Any
 ) -> None:
-    """For example, an OPTIMIZE of the progress table caused the conflict. The plan is still the
-    current one.
-    """
+    """For example, an OPTIMIZE of the progress table may have caused the conflict."""
     plan, before = make_plan(), make_plan(epoch=2)
     macros.results = [
         [[stored(epoch=2, committed=before, planned=plan)]],
@@ -321,9 +314,6 @@ def test_a_commit_that_lost_to_no_run_is_sent_again(
 def test_a_run_whose_plan_was_not_committed_as_what_it_is_stops(
     commit_barrier: Any, refused: Any, epoch: int
 ) -> None:
-    """Another run has restored an older state, was faster with another plan, or has given this plan
-    up and continued.
-    """
     with refused(
         "another run went on while this one executed the barrier 3. Nothing is lost; run again to "
         "continue."
@@ -332,9 +322,8 @@ def test_a_run_whose_plan_was_not_committed_as_what_it_is_stops(
 
 
 def test_a_reset_that_others_overtook_stops(commit_barrier: Any, refused: Any) -> None:
-    """The reset may have emptied the MV again.
-
-    Iceberg replaces a table even if another run has committed to it.
+    """Iceberg replaces a table even if another run has committed to it. So the reset may have
+    emptied the MV again.
     """
     with refused("another run went on while this one executed the barrier 3. Nothing is lost"):
         commit_barrier(4, plan={"kind": "reset"})
@@ -347,8 +336,8 @@ def test_a_plan_that_is_given_up_is_committed_as_such(commit_barrier: Any) -> No
 def test_every_stage_of_the_barrier_is_dropped_with_the_commit(
     macros: Macros, commit_barrier: Any
 ) -> None:
-    """The views of plans that are not the current one are dropped too. Otherwise their rows would
-    stay in the cache of a shared session.
+    """Views of plans that were not committed are dropped too. Otherwise their rows would stay in
+    the cache of a shared session.
     """
     commit_barrier(3, views=["`first`", "`second`"])
     [script] = macros.statements

@@ -87,7 +87,6 @@ def test_a_plan_that_has_the_kind_of_another_one_is_stopped(
 def test_nothing_passes_without_a_state(
     macros: Macros, progress: Any, backfill: Any, make_plan: Any, of_epoch: bool
 ) -> None:
-    """The progress table is empty."""
     fence = (
         macros.call("get_fence", backfill, None, 2)
         if of_epoch
@@ -102,9 +101,7 @@ def test_nothing_passes_without_a_state(
 def test_a_fence_reads_one_row(
     macros: Macros, progress: Any, backfill: Any, make_plan: Any, with_plan: Any
 ) -> None:
-    """The fence is a scalar subquery over the row of vnode 0. All rows have the same epoch and
-    plan.
-    """
+    """All rows have the same epoch and plan, so the fence only reads the row of vnode 0."""
     progress.fill(with_plan(), {"epoch": 9, "plan_id": "p9", "plan_kind": "reset"})
     fence = macros.call("get_fence", backfill, make_plan())
 
@@ -142,7 +139,7 @@ def test_a_repair_is_stopped_once_another_barrier_has_begun(
 def test_the_second_of_two_updates_at_once_is_no_error_where_a_handler_can_tell(
     macros: Macros, backfill: Any, options: Any, file_format: str, yields: bool
 ) -> None:
-    """The run reads the state afterwards anyway. Iceberg's conflict has no SQLSTATE of its own."""
+    """The run reads the state afterwards. Iceberg's conflict has no SQLSTATE of its own."""
     options["file_format"] = file_format
     sql = macros.call("get_state_statement", backfill, "update t set a = 1")
 

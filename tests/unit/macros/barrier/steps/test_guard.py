@@ -1,4 +1,4 @@
-"""If a statement of a plan that may be given up fails, the failure is recorded but not raised."""
+"""A failed statement of a plan that may be given up is recorded, but raises no error."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ STEP = "merge the range of the barrier 3"
 
 
 def _merge(macros: Macros, backfill: Any, *result: dict[str, bool]) -> tuple[Any, str]:
-    """Return the result of a guarded statement whose script returns this, and the script."""
+    """Call run_merge for a plan that may be given up. Return its result and the sent script.
+
+    Spark returns `result`.
+    """
     macros.results = [[[json.dumps(each)]] for each in result]
     found = macros.call("run_merge", backfill, STEP, "merge into mv", True)
     return found, " ".join(macros.statements[-1].sql.split())
 
 
 def test_a_plan_of_this_run_is_executed_without_a_script(macros: Macros, backfill: Any) -> None:
-    """Delta returns the counts of a MERGE only outside of a script. The user also sees Spark's own
-    error.
+    """Delta returns the counts of a MERGE only outside of a script. Outside of a script the user
+    also sees Spark's own error.
     """
     macros.results = [[["counts"]]]
 

@@ -1,4 +1,4 @@
-"""Step 3: the last state of each changed key is staged."""
+"""Step 3 of a barrier: the last state of each changed key is staged."""
 
 from __future__ import annotations
 
@@ -78,7 +78,6 @@ def test_events_that_are_no_chain_of_states_are_unclear(
 def test_a_stage_is_counted_and_bounded(
     macros: Macros, duck: Duck, backfill: Any, make_state: Any, make_plan: Any, changes: Any
 ) -> None:
-    """A null in the key only matters if the row still exists. A null is not a bound."""
     flags = ["__bf_deleted", "__bf_unclear", "__bf_inserted", "__bf_gone"]
     rows = [
         (2, 9, False, True, False, False), (2, 1, True, False, False, True),
@@ -122,7 +121,6 @@ def test_of_texts_and_times_a_feed_may_list_other_keys(
 def test_keys_that_the_feed_may_tell_otherwise_are_between_no_bounds(
     macros: Macros, backfill: Any, make_plan: Any, altered_keys: int, bound: list[str] | None
 ) -> None:
-    """The keys that were read again instead may lie outside the bounds of the stage."""
     staged = {"altered_keys": altered_keys, "low": ["7"], "high": ["7"]}
     result = {"staged": staged, "merged": {"upserts": 1, "drops": 0}}
     own = macros.call("get_own_stage", backfill, make_plan(), result)

@@ -35,7 +35,7 @@ def test_a_comparison_during_a_barrier_says_nothing(
 def compared(
     macros: Macros, duck: Duck, verified: Any, make_state: Any, make_plan: Any
 ) -> Callable[..., dict[str, Any]]:
-    """Return the result of a comparison. The upstream and the MV have rows (k, shard, m)."""
+    """Compare an upstream and an MV with these rows (k, shard, m). Return the result."""
     query = "select id as k, shard, m from `up`"
     verified["state"] = make_state(committed=make_plan(epoch=2, query=query))
 
@@ -63,9 +63,8 @@ def compared(
 def test_a_barrier_has_begun_once_it_is_planned(
     compared: Any, epoch: int, plan_id: str | None, begun: bool
 ) -> None:
-    """The barrier may also be committed already.
-
-    Epoch 2 was committed when the comparison began.
+    """Epoch 2 was committed when the comparison began. A later barrier may be planned or already
+    committed.
     """
     assert compared(epoch=epoch, plan_id=plan_id)["begun"] is begun
 

@@ -1,4 +1,4 @@
-"""What verify_backfill prints."""
+"""The lines that verify_backfill prints."""
 
 from __future__ import annotations
 

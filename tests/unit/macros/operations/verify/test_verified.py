@@ -1,4 +1,4 @@
-"""When an MV can be verified."""
+"""The conditions under which an MV can be verified."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NODE = {
 
 @pytest.fixture
 def observe(macros: Macros, stored: Callable[..., str], no_questions: None) -> Callable[..., Any]:
-    """Observe an MV with this state, from which the tables that are named are missing."""
+    """Return what verify_backfill observes of an MV. The named tables are missing."""
     properties = macros.call("mv_table_properties", ["k"], "b1")
     columns = {"k": "bigint", "shard": "int"}
     for name in ("mv", "mv__progress", "mv__barriers", "up"):

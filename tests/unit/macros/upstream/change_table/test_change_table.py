@@ -1,4 +1,4 @@
-"""A change table of the user, which is followed instead of the upstream's own feed."""
+"""A change table of the user, which a run reads instead of the upstream's own feed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def feed(up: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def get(macros: Macros, up: Any) -> Callable[..., Any]:
-    """Return the change table that is found. The catalog has `known`."""
+    """Return the change table that get_change_table finds. The catalog has the tables `known`."""
 
     def get(known: Table | None) -> Any:
         if known:
@@ -155,9 +155,9 @@ def events(macros: Macros, feed: Any, keys: Any) -> str:
 
 @pytest.fixture
 def follow(duck: Duck, events: str) -> Callable[..., list[dict[str, Any]]]:
-    """Return the events of the rows `added`, after the rows `before` were read.
+    """Return the events of the rows `added`, after a run has read the rows `before`.
 
-    A row is (file, pos, op, id).
+    A row of the change table is (file, pos, op, id).
     """
     types = {"file": "int", "pos": "int", "op": "string", "id": "string", "shard": "int"}
 
@@ -301,7 +301,7 @@ def test_a_char_is_filled_up_with_blanks_in_both_or_in_none(
     columns: Callable[..., Any], macros: Macros, refused: Any, type_: str,
     theirs: str, ours: str, told: tuple[str, str] | None,
 ) -> None:  # fmt: skip
-    """DESCRIBE returns a string for both."""
+    """DESCRIBE shows both columns as strings."""
     arguments = ({"id": "bigint", "code": type_}, plan_of(theirs, ours))
     if told is None:
         assert columns(*arguments, id="bigint", code=type_, **OWN) == ["id", "code"]

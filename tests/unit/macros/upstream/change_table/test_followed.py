@@ -35,7 +35,7 @@ def observe(macros: Macros, backfill: Any, make_state: Callable[..., Any]) -> Ca
 def test_a_change_table_is_read_before_its_upstream(
     observe: Callable[..., Any], feed: Any, make_plan: Callable[..., Any], followed: Any
 ) -> None:
-    """The upstream then has every change whose event is read."""
+    """In this order, the upstream has every change whose event is read."""
     of_upstream, of_feed = followed()
     observed, asked = observe(feed, make_plan(sources=followed()), log=["log"])
 

@@ -1,4 +1,4 @@
-"""The table's log shows if the change data feed and old versions can be trusted."""
+"""Gaps in the change data feed of a Delta table, and versions that can no longer be read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _entry(version: int, operation: str = "WRITE", parameters: Any = None) -> di
 
 
 def _table(*entries: dict[str, Any], **changes: Any) -> Table:
-    """A table with the versions 3 to 7. `entries` replace some of them."""
+    """Return a table with the versions 3 to 7. `entries` replace some of its log entries."""
     log = {version: _entry(version) for version in range(3, 8)}
     log |= {entry["version"]: entry for entry in entries}
     newest_first = [log[version] for version in sorted(log, reverse=True)]
@@ -42,7 +42,9 @@ def _table(*entries: dict[str, Any], **changes: Any) -> Table:
 
 
 def _vacuum(version: int, retention: int | None, default: int = 168 * HOUR) -> dict[str, Any]:
-    """Return a VACUUM that kept files for this time, plus two hours for a wrong clock."""
+    """Return a VACUUM that kept files for this time plus two hours, which the macro allows for a
+    wrong clock.
+    """
     default += CLOCK_CHANGE
     parameters = {"retentionCheckEnabled": "false", "defaultRetentionMillis": str(default)}
     if retention is not None:
@@ -52,7 +54,7 @@ def _vacuum(version: int, retention: int | None, default: int = 168 * HOUR) -> d
 
 @pytest.fixture
 def gap(macros: Macros) -> Callable[..., str | None]:
-    """Return the reason for a gap. If the answer has a refusal, it is raised."""
+    """Return the reason for a gap. Raise the refusal if the gap has one."""
 
     def gap(table: Table, since: int = 4, id: str = "u1", kind: str = "delta") -> str | None:
         committed = {"version": str(since), "id": id, "kind": kind}
@@ -144,7 +146,7 @@ def test_a_table_that_was_overwritten_whole_is_a_gap(
     parameters: dict[str, str],
     replaced: bool,
 ) -> None:
-    """The log need not show that the table has other columns since."""
+    """The log does not always show that an overwrite has changed the columns."""
     macros.results = [FEED_ON] * 2
     entry = _entry(6, operation, parameters)
 
@@ -156,7 +158,7 @@ def test_a_table_that_was_overwritten_whole_is_a_gap(
 def test_a_table_that_was_restored_is_a_gap(
     macros: Macros, gap: Callable[..., Any], up: Any
 ) -> None:
-    """Columns with the same names may be other columns after the restore."""
+    """After a restore, columns may be other columns with the same names."""
     macros.results = [FEED_ON]
 
     assert gap(_table(_entry(6, "RESTORE"), relation=up)) == (
@@ -187,7 +189,7 @@ def test_columns_that_were_changed_are_a_gap(gap: Callable[..., Any], operation:
 def test_a_field_that_was_added_to_a_column_is_a_gap(
     gap: Callable[..., Any], name: str, is_gap: bool, as_text: bool
 ) -> None:
-    """The query may read the column as a whole. The values of the column have changed."""
+    """If the query reads the whole column, the values of the column have changed."""
     comment = {"comment": "the name, e.g. Smith"}
     added = {"column": {"name": name, "type": "string", "nullable": True, "metadata": comment}}
     parameters: Any = {"columns": json.dumps([added], separators=(",", ":"))}
@@ -216,7 +218,7 @@ def test_a_feed_that_was_switched_is_a_gap(
 def test_a_feed_that_is_off_is_refused(
     macros: Macros, gap: Callable[..., Any], refused: Any, up: Any
 ) -> None:
-    """A re-anchor would help for one barrier only."""
+    """A re-anchor would help only once, because the next barrier would have the same gap."""
     macros.results = [[{"id": "u1", "properties": {"delta.enableChangeDataFeed": "false"}}]]
     properties = {"properties": '{"delta.enableChangeDataFeed":"false"}'}
 
@@ -248,10 +250,7 @@ def test_what_happened_right_after_the_committed_version_is_a_gap(
 
 
 def test_a_table_with_another_id_is_a_gap(gap: Callable[..., Any]) -> None:
-    """The table was dropped and created again.
-
-    This is a gap even if both tables have the same version.
-    """
+    """A table that was dropped and created again may reach the same version."""
     for since in [4, 7]:
         assert gap(_table(), since, id="u0") == (
             "the upstream is another table than at the last barrier"
@@ -277,7 +276,6 @@ def test_nothing_new_is_no_gap(gap: Callable[..., Any]) -> None:
 
 
 def test_changes_whose_files_were_vacuumed_are_a_gap(gap: Callable[..., Any]) -> None:
-    """Version 5 was superseded at 6 o'clock. The VACUUM at 7 o'clock kept half an hour."""
     assert gap(_table(_vacuum(7, HOUR // 2))) == "the changes since version 4 were vacuumed"
 
 
@@ -293,9 +291,6 @@ def test_changes_whose_files_were_vacuumed_are_a_gap(gap: Callable[..., Any]) ->
 def test_change_files_go_before_the_files_of_their_version(
     gap: Callable[..., Any], operation: str, parameters: Any, lost: bool
 ) -> None:
-    """Version 5 was committed at 5 o'clock and superseded at 6. The VACUUM at 7 kept one and a half
-    hours.
-    """
     table = _table(_entry(5, operation, parameters), _vacuum(7, 3 * HOUR // 2))
 
     assert gap(table) == ("the changes since version 4 were vacuumed" if lost else None)
@@ -313,9 +308,7 @@ def test_a_vacuum_takes_no_changes_that_come_after_it(gap: Callable[..., Any]) -
 def test_a_clock_that_was_set_back_hides_no_vacuum(
     gap: Callable[..., Any], retention: int, lost: bool
 ) -> None:
-    """The VACUUM at 7 o'clock kept three hours. If a clock was set back, more than three hours may
-    lie between 5 o'clock and the VACUUM.
-    """
+    """If a clock was set back, more time has passed than the difference of two times in the log."""
     table = _table(_entry(5, "UPDATE"), _vacuum(7, retention * HOUR - CLOCK_CHANGE))
 
     assert gap(table) == ("the changes since version 4 were vacuumed" if lost else None)
@@ -357,7 +350,7 @@ def test_how_far_a_version_is_behind_is_read_off_the_log(
 def test_a_table_that_was_replaced_in_place_does_not_continue(
     macros: Macros, operation: str
 ) -> None:
-    """If the MV reads a change table, nothing else shows that the upstream has other rows."""
+    """If the MV reads a change table, only this check finds that the upstream has other rows."""
     committed = {"version": "5", "id": "u1"}
     upstream = _table(_entry(6, operation))
 
@@ -457,7 +450,9 @@ def _aged(retention: str | None, *days: float) -> Table:
 def test_delta_reads_no_version_past_its_retention(
     readable: Callable[..., bool], retention: str | None, oldest: int
 ) -> None:
-    """This holds even if nothing was vacuumed. The current version can always be read."""
+    """Delta refuses such a version even if no VACUUM has run. The current version can always be
+    read.
+    """
     table = _aged(retention, 20, 7.5, 6.5, 1.5, 1.2)
 
     assert [v for v in range(3, 8) if readable(table, v)] == list(range(oldest, 8))
@@ -491,7 +486,7 @@ def test_the_retention_is_asked_for_only_where_a_version_is_older_than_a_day(
         (-9, True),
         (0, True),
         (2, True),
-        (3, False),  # 1.8 hours remain, less than a clock may be set back
+        (3, False),  # only 1.8 hours remain, and a clock may be set back by two hours
         (9, False),
     ],
 )

@@ -35,7 +35,7 @@ def _since(version: int, **changes: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def read(macros: Macros, up: Any) -> Callable[..., dict[str, Any]]:
-    """Read a table with the versions 0 to `newest`. DESCRIBE HISTORY returns the newest of them."""
+    """Return what a run observes of a table with the versions 0 to `newest`."""
 
     def read(
         newest: int, since: Any = None, properties: Any = None, first: int = 0
@@ -83,7 +83,7 @@ def test_the_id_is_asked_for_at_the_first_barrier(macros: Macros, read: Any) -> 
 def test_the_id_is_known_while_the_log_has_the_committed_version_with_its_time(
     macros: Macros, read: Callable[..., Any]
 ) -> None:
-    """This saves one statement in every barrier."""
+    """Without a read of the id, every barrier needs one statement less."""
     observed = read(5, _since(3))
 
     assert (observed["id"], observed["complete"]) == ("u1", True)
@@ -93,7 +93,7 @@ def test_the_id_is_known_while_the_log_has_the_committed_version_with_its_time(
 def test_the_id_is_asked_for_where_the_committed_version_has_another_time(
     read: Callable[..., Any],
 ) -> None:
-    """The table was dropped and created again."""
+    """Such a table was dropped and created again."""
     observed = read(5, _since(3, committed_at="2024-05-01 09:00:00"))
 
     assert (observed["id"], observed["complete"]) == ("u2", True)
@@ -121,7 +121,7 @@ def test_a_table_that_went_back_does_not_reach_back(macros: Macros, read: Any) -
 def test_a_committed_epoch_without_a_version_reaches_back_to_nothing(
     read: Callable[..., Any],
 ) -> None:
-    """For example, after a reset."""
+    """For example, a reset commits an epoch without a version."""
     observed = read(5, {"role": "upstream", "relation": "lake.up", "kind": "delta"})
 
     assert (observed["id"], observed["complete"]) == ("u2", False)

@@ -1,4 +1,4 @@
-"""The changes of an Iceberg table, and its old snapshots: are they known?"""
+"""Gaps in the changes of an Iceberg table, and snapshots that can no longer be read."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_snapshot_that_is_gone_is_a_gap(gap: Callable[..., Any]) -> None:
 
 
 def test_a_snapshot_that_is_no_ancestor_is_a_gap(gap: Callable[..., Any]) -> None:
-    """Row lineage would not show the difference."""
+    """Row lineage does not show that a table was rolled back."""
     for table, since in [(_table(), 99), (_table(version=13), 14)]:
         assert gap(table, since=since) == (
             f"the upstream was rolled back or replaced since its snapshot {since}"
@@ -59,12 +59,12 @@ def test_a_snapshot_that_is_no_ancestor_is_a_gap(gap: Callable[..., Any]) -> Non
 
 
 def test_an_upgrade_of_the_format_is_a_gap(gap: Callable[..., Any]) -> None:
-    """Rows from before the upgrade have no row ids."""
+    """Rows that were written before the upgrade have no row ids."""
     assert gap(_table(), id="iceberg/2") == "the upstream was upgraded to format 3"
 
 
 def test_another_schema_is_a_gap(gap: Callable[..., Any]) -> None:
-    """A column that was dropped and added again is null, even in rows not written since."""
+    """If a column was dropped and added again, it is null even in rows not written since."""
     assert gap(_table(id="iceberg/3/2"), id="iceberg/3/1") == (
         "columns of the upstream were changed since its snapshot 12"
     )
@@ -96,7 +96,7 @@ def test_a_table_that_was_altered_after_its_snapshot_is_a_gap_of_the_changelog(
     plan: Any,
     is_gap: bool,
 ) -> None:
-    """The changelog has the current columns."""
+    """The changelog has the columns of the table, and not the columns of the snapshot."""
     id = f"iceberg/{format}/1"
     table = {**_table(id=id), "relation": up, "altered": altered}
     committed = {"version": "12", "id": id, "kind": "iceberg"}
@@ -120,9 +120,8 @@ def test_a_table_that_was_altered_after_the_committed_snapshot_has_no_changes_to
 
 
 def test_snapshots_that_expired_in_between_are_a_gap(gap: Callable[..., Any]) -> None:
-    """A tag holds the committed snapshot.
-
-    Nothing shows that the current snapshot descends from it.
+    """A tag keeps the committed snapshot, but nothing shows that the current snapshot descends from
+    it.
     """
     table = _table()
     table["log"] = [{**table["log"][0], "parent": 14}]

@@ -21,7 +21,7 @@ TAKEN = (
 
 @pytest.fixture
 def check(macros: Macros, up: Any) -> Callable[..., list[str]]:
-    """Check the order of a key, if Iceberg accepts the filters `filters`. Return the statements."""
+    """Check the order of a key whose plan has the filters `filters`. Return the sent statements."""
 
     def check(*keys: dict[str, str], kind: str = "iceberg", filters: str = "", **more: Any) -> Any:
         backfill = {"upstream": {"kind": kind, "relation": up}, "feed": None, **more}

@@ -80,7 +80,7 @@ def test_the_time_of_a_version_is_known_while_it_is_an_ancestor(
 
 
 def test_a_log_is_the_same_in_a_session_that_writes_nulls_out(read: Callable[..., Any]) -> None:
-    """`spark.sql.jsonGenerator.ignoreNullFields` is off in such a session."""
+    """Such a session has `spark.sql.jsonGenerator.ignoreNullFields` off."""
     names = {name for entry in LOG for name in entry} | {"schema"}
     nulls = dict.fromkeys(names)
 
@@ -90,8 +90,8 @@ def test_a_log_is_the_same_in_a_session_that_writes_nulls_out(read: Callable[...
 def test_a_branch_whose_snapshot_is_not_in_the_log_is_no_empty_table(
     read: Callable[..., Any], refused: Any
 ) -> None:
-    """The snapshot expired between the two reads. Without the refusal, the table would be read as
-    if it had no rows.
+    """The snapshot of a branch may expire between the two reads. Without the refusal, the table
+    would be read as if it had no rows.
     """
     with refused("the snapshot 14 of lake.up expired while this run was reading the log of"):
         read(log=[_ref(14), _snapshot(12, None)])
@@ -122,8 +122,8 @@ def test_the_log_is_read_where_the_state_came_without_it(macros: Macros, up: Any
 
 
 def test_the_snapshots_are_read_after_the_main_branch(render: Callable[..., str], up: Any) -> None:
-    """Spark loads the metadata tables one after the other. In another order, the branch's snapshot
-    could be missing.
+    """Spark loads the metadata tables one after the other. If the snapshots were read first, the
+    snapshot of the main branch could be missing.
     """
     sql = render("iceberg_log_sql", {"relation": up})
 
@@ -139,9 +139,6 @@ def test_a_table_that_was_altered_after_its_snapshot_is_told(read: Callable[...,
 
 
 def test_our_tags_are_told_with_what_they_hold(read: Callable[..., Any]) -> None:
-    """This includes tags of snapshots that are no longer on the main branch, and two tags of one
-    snapshot.
-    """
     holds = {"dbt_backfill_b1": 13, "dbt_backfill_b2": 14, "dbt_backfill_b3": 14}
     log = [*LOG, *(_ref(version, name) for name, version in holds.items())]
 
@@ -193,9 +190,6 @@ def test_the_format_is_asked_for_where_it_may_have_changed(
 def test_the_schema_of_the_current_snapshot_is_part_of_the_id(
     read: Callable[..., Any], since: Any
 ) -> None:
-    """If columns were changed after the snapshot, the newest schema counts. Other snapshots do not
-    count.
-    """
     commits = [_commit(14, 1, "10:14:00.2"), _commit(14, 0), _commit(12, 2, "10:15:00")]
     log = [_snapshot(12, None), _ref(14), _snapshot(14, 12), *commits]
 
@@ -276,7 +270,7 @@ def test_a_table_of_format_2_that_still_has_delete_files_is_refused(
 
 
 def test_a_table_of_format_2_with_a_map_is_refused(macros: Macros, up: Any, refused: Any) -> None:
-    """The changelog would have to order whole rows."""
+    """Iceberg's changelog orders whole rows, and Spark cannot order a map."""
     upstream = {"relation": up, "id": "iceberg/2", "properties": {}, "log": [], "is_new": True}
     macros.results = [[["id", "int"], ["tags", "array<map<string,int>>"]]]
     with refused(

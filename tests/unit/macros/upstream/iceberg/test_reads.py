@@ -1,4 +1,4 @@
-"""How an Iceberg table and its changes are read."""
+"""The SQL that reads an Iceberg table and its changes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def test_row_lineage_does_not_tell_of_a_key_that_came_and_went(
 def test_what_is_told_since_a_table_without_a_snapshot_is_what_is_there_now(
     macros: Macros, up: Any
 ) -> None:
-    """The feed does not contain a key that version 12 added and version 13 deleted."""
+    """A comparison of two snapshots does not list a key that version 12 added and version 13
+    deleted.
+    """
     log = [{"version": 13, "operation": "delete"}, {"version": 12, "operation": "append"}]
     observed = {"relation": up, "id": "iceberg/2", "version": 13, "log": log}
     empty, source = {"version": "0"}, {"version": "12"}
@@ -52,13 +54,12 @@ def test_what_is_told_since_a_table_without_a_snapshot_is_what_is_there_now(
         (["append", "replace"], True, False),
         (["append", "overwrite"], True, True),
         (["delete", "append"], True, True),
-        (["append", "append"], False, True),  # planned by another run, which knew 13
+        (["append", "append"], False, True),  # another run, which knew 13, made the plan
     ],
 )
 def test_older_rows_are_only_read_where_some_may_have_been_deleted(
     macros: Macros, up: Any, keys: Any, operations: list[str], known: bool, reads_before: bool
 ) -> None:
-    """The overwrite by snapshot 11 itself does not count."""
     done = zip((11, 12, 13) if known else (11, 12), ["overwrite", *operations], strict=False)
     log = [{"version": version, "operation": what} for version, what in done][::-1]
     observed = {"relation": up, "id": "iceberg/3", "log": log}
@@ -101,7 +102,6 @@ def test_bounds_are_asked_of_types_that_iceberg_orders_as_spark_does(
 def test_the_procedure_is_that_of_the_tables_catalog(
     macros: Macros, keys: Any, schema: str
 ) -> None:
-    """A namespace may have several parts."""
     observed = {
         "relation": SparkRelation.create(schema=schema, identifier="up"),
         "id": "iceberg/2",

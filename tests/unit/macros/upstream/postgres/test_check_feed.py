@@ -1,4 +1,4 @@
-"""What a change table for a PostgreSQL table must contain."""
+"""The columns that a change table for a PostgreSQL table must have."""
 
 from __future__ import annotations
 
@@ -179,7 +179,9 @@ def test_what_debezium_tells_in_one_way_only_is_converted(
 def test_what_may_be_taken_in_two_ways_is_refused(
     check: Any, refused: Any, type: str, told: str
 ) -> None:
-    """The value may mean micros or millis, have one of several encodings, or be rounded."""
+    """Such a value may be in milliseconds or microseconds, have one of several encodings, or be
+    rounded.
+    """
     upstream = f"its upstream public.orders has it as {type}. "
     with refused(f"its change_feed lake.changes has id as {told}, but {upstream}"):
         check(DEBEZIUM, EVENTS, {"id": type}, {"id": told})

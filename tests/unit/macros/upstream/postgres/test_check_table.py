@@ -1,4 +1,4 @@
-"""A PostgreSQL table is refused if something of it could not be read or followed exactly."""
+"""Refusals of PostgreSQL tables that cannot be read or followed exactly."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_a_unique_index_is_a_key_where_events_tell_its_columns(macros: Macros) -
 def test_debezium_tells_what_becomes_of_the_primary_key(
     macros: Macros, refused: Refused, keys: list[str]
 ) -> None:
-    """If a table has no primary key, Debezium uses a unique index."""
+    """If a table has no primary key, Debezium uses a unique index as the key."""
     indexes = [index(key, primary=key == "id") for key in keys]
     told = {"identity": "f", "identity_columns": ["id", "code"], "format": "debezium"}
     facts = facts_of(column("code", "int4", not_null=True), keys=indexes, **told)
@@ -149,9 +149,9 @@ def test_debezium_tells_what_becomes_of_the_primary_key(
 def test_debezium_takes_one_unique_index_of_several_for_the_key(
     macros: Macros, refused: Refused
 ) -> None:
-    """We do not know which index Debezium uses.
+    """It is not known which unique index Debezium uses.
 
-    Such an index may have nulls, or may contain only some rows.
+    The index may allow nulls, or may contain only some of the rows.
     """
     told = {"identity": "f", "identity_columns": ["id"], "unique_indexes": 2}
     without = facts_of(keys=[index("id", primary=False)], **told)
@@ -306,7 +306,7 @@ def test_a_feed_need_not_tell_what_no_query_may_read(macros: Macros) -> None:
 def test_bounds_that_are_sent_in_the_zone_of_the_session_are_refused(
     macros: Macros, refused: Refused, type: str, zone: str, settings: Any, refuses: bool
 ) -> None:
-    """The settings are only read if they matter. None: they must not be read."""
+    """If `settings` is None, the settings of the session must not be read."""
     if settings is not None:
         macros.results = [list(settings.items())]
     keys = [{"upstream": "at", "type": type}]

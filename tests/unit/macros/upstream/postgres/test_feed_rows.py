@@ -1,4 +1,4 @@
-"""The events of a feed in one shape: the SQL for each format."""
+"""The SQL that returns the events of every feed format in one shape."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FEED = {
 def test_columns_that_the_query_reads_are_asked_whether_the_events_tell_them(
     macros: Macros, format: str, query: str | None, asked: list[str]
 ) -> None:
-    """Debezium only marks a missing value in the column itself."""
+    """If an event lacks a value, Debezium writes a mark into the column itself."""
     columns = dict.fromkeys(("id", "note", "body"), "string")
     macros.tables["lake.changes"] = Table(columns=columns)
     upstream = {"relation": FEED["relation"], "feed": {"format": format, "query": query}}

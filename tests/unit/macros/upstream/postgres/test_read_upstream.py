@@ -1,4 +1,4 @@
-"""What a PostgreSQL table is now, compared with what it was at the last barrier."""
+"""The current state of a PostgreSQL table, compared with its state at the last barrier."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from support.macros import Macros, Table
 
 @pytest.fixture
 def read(macros: Macros) -> Any:
-    """Read and check the upstream, which is table 7 now. Its feed has landed up to 90."""
+    """Return the observed upstream after its checks. The table has the id 7, and its feed has
+    landed up to 90.
+    """
 
     def read(feed: dict[str, Any], since: dict[str, Any] | None, **told: Any) -> dict[str, Any]:
         place = {"landed": 90, "floor": 1, "renewed": None, "breaks": None, **told}

@@ -1,4 +1,4 @@
-"""A range of a live table: the rows that were read, with the events applied to them."""
+"""The rows of a staged range, with later events of the feed applied to them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ DECLARED = {"format": "declared"}
 
 @pytest.fixture
 def sees(macros: Macros, duck: Duck) -> Callable[..., bool]:
-    """True if a reader with this snapshot sees the transaction of an event.
+    """Return true if a reader with this snapshot sees the transaction of an event.
 
-    The event has 32 bits of the transaction's id, and a position. By default the event had landed
-    before the rows were read.
+    The event has only 32 bits of the transaction's id. By default the event had landed before the
+    rows were read.
     """
 
     def sees(snapshot: str, xid: int, position: int = SINCE, renewed: int | None = None) -> bool:
@@ -39,8 +39,8 @@ def sees(macros: Macros, duck: Duck) -> Callable[..., bool]:
     [
         ("100:100::100", [1, 99], [], [100, 101, 2000]),
         ("100:110:100,105:110", [99, 101, 104, 109], [100, 105], [110, 2000]),
-        # Ids 100 to 102 come after the last transaction that has ended. Nothing says if they are in
-        # use.
+        # No transaction from id 100 on has ended. The snapshot does not show which of the ids
+        # 100 to 102 are in use.
         ("100:100::103", [99], [100, 102], [103, 2000]),
         ("100:100::98", [97, 99], [], [100]),
         (
@@ -55,9 +55,9 @@ def test_a_reader_sees_what_was_committed_before(
     sees: Callable[..., bool], snapshot: str, seen: list[int], unseen: list[int], later: list[int]
 ) -> None:
     """An event that had landed before the rows were read is unseen only if its transaction was
-    open, for example because it waits for a standby.
+    still open, for example while its commit waited for a standby.
 
-    Otherwise the event belongs to a transaction of 2^32 ids ago, and is seen.
+    Any other id belongs to a transaction from 2^32 ids ago, which the reader sees.
     """
     told = {xid: (sees(snapshot, xid), sees(snapshot, xid, SINCE + 1)) for xid in seen}
     assert told == dict.fromkeys(seen, (True, True))
@@ -82,8 +82,7 @@ def test_ids_that_begin_anew_are_compared_as_ahead_or_behind(sees: Callable[...,
 
 
 def test_an_id_with_its_epoch_is_of_one_transaction(macros: Macros, duck: Duck) -> None:
-    """The id is not confused with the id of 2^32 transactions ago, although the feed has events of
-    that transaction."""
+    """The feed also has events of the transaction that had the same id 2^32 transactions ago."""
     snapshot = f"{TURN + 5}:{TURN + 9}:{TURN + 5}:{TURN + 11}"
     noted = {"snapshot": snapshot, "since": SINCE, "renewed": None}
     predicate = macros.call("unseen_predicate", {"format": "landed"}, noted)
@@ -108,7 +107,9 @@ def test_ids_of_another_history_do_not_count(sees: Callable[..., bool]) -> None:
 def test_an_event_of_debezium_has_its_own_place_in_the_wal(
     macros: Macros, duck: Duck, place: int, seen: bool
 ) -> None:
-    """`__bf_position` is the position of the previous commit, and is unknown after a snapshot."""
+    """For Debezium `__bf_position` is the position of the previous commit. After a snapshot it is
+    unknown.
+    """
     noted = {"snapshot": "5:5::5", "since": 7, "renewed": None}
     unseen = macros.call("unseen_predicate", {"format": "debezium"}, noted)
     event = {"__bf_xid": 6, "__bf_position": None, "__bf_sequence": place}
@@ -123,9 +124,9 @@ def test_an_event_of_debezium_has_its_own_place_in_the_wal(
 def test_an_event_that_does_not_tell_its_transaction_is_looked_at(
     macros: Macros, snapshot: str, whole: bool
 ) -> None:
-    """If no transaction was running, all events that had landed are seen.
+    """Such an event may be unseen if any transaction was running while the rows were read.
 
-    Otherwise the whole feed is searched, from the last TRUNCATE or gap on.
+    In this case all events since the last TRUNCATE or gap are applied to the rows.
     """
     feed = {
         "relation": macros.relation,

@@ -1,4 +1,4 @@
-"""What a landing and a plan record of a table, and how a change of the table is found."""
+"""The record of a table in landings and plans, by which a changed table is found."""
 
 from __future__ import annotations
 
