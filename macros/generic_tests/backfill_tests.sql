@@ -1,7 +1,6 @@
 {#-
-    Passes if every vnode of the MV is backfilled to its end, all columns are filled, and no rebuild has begun. A line in dbt's output, and
-    the column `unfilled` of the failing rows, name the columns that are not filled yet. With `--empty`, tests read no rows, and this test passes like
-    any other test.
+    Passes if every vnode of the MV is backfilled to its end, all columns are filled, and no rebuild has begun. If columns are not filled yet, a
+    line in dbt's output and the column `unfilled` of the failing rows name these columns. With `--empty`, a test reads no rows, so this test passes.
 
     Usage, on a model with materialized='backfilled_mv':
       data_tests:
@@ -13,9 +12,11 @@
         select 1 as failure from range(0)
     {%- elif execute -%}
         {%- set relations = dbt_backfill.get_tested_relations(model, 'backfill_complete') %}
-        {%- set unfilled = dbt_backfill.get_unfilled_text(dbt_backfill.read_state(relations)) %}
+        {%- set state = dbt_backfill.read_state(relations) %}
+        {%- set unfilled = dbt_backfill.get_unfilled_text(state) %}
         {%- if unfilled %} {%- do log(relations.name ~ ': ' ~ unfilled, info=true) -%} {%- endif %}
-        select *, {{ dbt_backfill.string_literal(unfilled) }} as unfilled
+        {%- set own = dbt_backfill.get_free_name('unfilled', state.committed.key | map(attribute='position')) %}
+        select *, cast({{ dbt_backfill.string_literal(unfilled) }} as string) as {{ own }}
         from {{ relations.progress.render() }}
         where (dirty or not backfill_finished or plan_kind in ('reset', 'abandon') or {{ 'true' if unfilled else 'false' }})
             {{- ' and false' if flags.EMPTY }}
@@ -24,9 +25,9 @@
 
 
 {#-
-    Passes if the MV equals its definition: Q(upstream @ S where pk <= current_pos), with S and the positions from the progress table. The test finds
-    rows that only one side has, and counts duplicates. If it fails, it returns the rows that are `missing` in the MV, and the rows of the MV that are
-    `unexpected`.
+    Passes if the MV equals its definition: Q(upstream @ S where pk <= current_pos), with S and the positions from the progress table. The test also
+    finds rows that the MV has more or less often than the definition. A failing test returns the rows that are `missing` in the MV, and the rows of
+    the MV that are `unexpected`.
 
     The test reads the upstream up to the position, and the whole MV.
 
@@ -46,7 +47,10 @@
         {%- set defined = dbt_backfill.stage_definition(dict(relations, options={'file_format': format}), state) -%}
         {%- set selection = {'unsettled': defined.unsettled} -%}
         {%- set selected = dbt_backfill.selection_predicate(selection, dbt_backfill.get_mv_keys(state.committed.key)) -%}
-        {%- set columns = dbt_backfill.get_compared_columns(dbt_backfill.get_table_columns(relations.mv)) %}
+        {%- set columns = dbt_backfill.get_table_columns(relations.mv) -%}
+        {%- set own = dbt_backfill.get_free_name('difference', columns | map(attribute='name')) -%}
+        {%- set shown = dbt_backfill.get_storable_columns(columns) -%}
+        {%- set columns = dbt_backfill.get_compared_columns(columns) %}
         with promised as (
             select {{ columns }}
             from (
@@ -58,16 +62,39 @@
             from {{ dbt_backfill.get_present_sql(relations, defined.state) }}
             {{ 'where ' ~ selected if selected != 'true' }}
         )
-        select 'missing' as difference, *
+        select 'missing' as {{ own }}, {{ shown }}
         from (select * from promised except all select * from present)
         union all
-        select 'unexpected' as difference, *
+        select 'unexpected' as {{ own }}, {{ shown }}
         from (select * from present except all select * from promised)
     {%- endif -%}
 {% endtest %}
 
 
-{#- True if the invocation only compiles its nodes, or makes a catalog. In this case the MV may not exist, so the test reads nothing. -#}
+{#- Return a name for a column that a test adds to failing rows: `name`, unless the rows have a column of this name. -#}
+{% macro get_free_name(name, columns) %}
+    {{ return('__bf_' ~ name if name in columns | map('lower') | list else name) }}
+{% endmacro %}
+
+
+{#-
+    Return the columns of failing rows, comma separated. With `--store-failures` dbt creates a table of these rows, and Delta takes no column whose name
+    has a space or one of `,;{}()=`. Such a character becomes `_`, and a name that this would give to two columns gets a number.
+-#}
+{% macro get_storable_columns(columns) %}
+    {%- set names, selected = columns | map(attribute='name') | map('lower') | list, [] -%}
+    {%- for column in columns -%}
+        {%- set name = modules.re.sub('[ ,;{}()\\n\\t=]', '_', column.name) -%}
+        {%- set is_taken = name != column.name and name | lower in names -%}
+        {%- set name = name ~ '_' ~ loop.index if is_taken else name -%}
+        {%- do names.append(name | lower) -%}
+        {%- do selected.append(dbt_backfill.identifier(column.name) ~ (' as ' ~ dbt_backfill.identifier(name) if name != column.name else '')) -%}
+    {%- endfor -%}
+    {{ return(selected | join(', ')) }}
+{% endmacro %}
+
+
+{#- True if the invocation only compiles its nodes or generates docs. In this case the MV may not exist, so the test reads nothing. -#}
 {% macro is_only_compiled() %}
     {{ return(execute and invocation_args_dict.get('which') in ['compile', 'generate']) }}
 {% endmacro %}
@@ -85,8 +112,8 @@
 
 
 {#-
-    Return the tables of the tested MV, see get_relations, and its 'name' for run-operations. This is the name of its model, which may have an alias
-    or a version; if no model makes the MV, it is the table's name. Refuse a relation without a state of its own, and a test with a `where`.
+    Return the tables of the tested MV, see get_relations, and the 'name' of the MV for messages and run-operations. This is the name of the model; if
+    no model makes the MV, it is the name of the table. Refuse a relation without a state of its own, and a test with a `where`.
 -#}
 {% macro get_tested_relations(model, test) %}
     {%- if model is string -%}

@@ -67,7 +67,7 @@ def test_an_mv_is_incomplete_while_columns_are_being_filled_and_says_which(
     sql = render("test_backfill_complete", macros.relation)
 
     assert sql.endswith("or true)")
-    assert f"{macros.call('string_literal', unfilled)} as unfilled" in sql
+    assert f"cast({macros.call('string_literal', unfilled)} as string) as unfilled" in sql
     assert macros.logged == [f"mv: {unfilled}"]
 
 
@@ -150,7 +150,7 @@ def test_a_relation_without_state_is_refused_by_its_own_name(
             "mv__progress",
             "lake.mv is a clone of the MV prod.mv, but the state of that MV was not cloned",
         ),
-        ("nothing", "lake.mv is a copy of the MV prod.mv, and its state is a copy too, but "),
+        ("nothing", "lake.mv and its state are copies of the MV prod.mv and its state, but "),
     ],
 )
 def test_a_clone_without_a_state_of_its_own_is_refused_as_what_it_is(
@@ -187,7 +187,9 @@ def test_what_to_do_about_a_relation_names_its_model(
     macros.context["graph"].nodes = {"model.p.before": _model("x", "x"), "model.p.orders": node}
     _copy(macros)
     told = _refusal(macros, test)
-    assert told.startswith(f"backfilled_mv {name}: lake.mv is a copy of the MV prod.mv, ")
+    assert told.startswith(
+        f"backfilled_mv {name}: lake.mv and its state are copies of the MV prod.mv"
+    )
 
     del macros.tables["lake.mv__progress"]
     told = _refusal(macros, test)
