@@ -1,27 +1,31 @@
 {#-
-    Run the step "commit" of a barrier: one statement moves the progress to the plan's epoch. Its condition has the previous epoch and the plan. The
-    statement is an UPDATE, or a MERGE if the vnodes or the columns of the key change. It records the outcome of the barrier with the plan. Return the
-    committed state.
+    Run the step "commit" of a barrier: one statement moves the progress to the plan's epoch. The condition of the statement has the previous epoch
+    and the plan. The statement is an UPDATE, or a MERGE if the vnodes or the columns of the key change. It records the plan with the outcome of the
+    barrier. Return the committed state.
 
     Arguments:
       counts (dict): as get_merge_counts returned it; empty if the barrier had no changes.
       ends (boolean): true if the run ends with this barrier. In this case the same script writes the history.
       views (list): the temporary views that are not needed after the commit.
       left_at (string or none): see run_replacement.
-      seconds (number or none): how long the barrier has taken so far, without the time to copy the upstream.
+      seconds (number or none): the time of the barrier so far, without the time to copy the upstream.
 -#}
 {% macro commit_barrier(backfill, state, plan, counts={}, ends=false, views=[], left_at=none, seconds=none) %}
     {%- set sql -%}
         begin
             declare outcome string;
             declare state string;
+            {%- if not ends %}
             declare __bf_control string;
+            {%- endif %}
             set outcome = ({{ dbt_backfill.get_outcome_sql(backfill, state, plan, counts, left_at, seconds) }});
             {{ dbt_backfill.get_commit_sql(backfill, state, plan) }}
-            {#- If another barrier follows in this run, this script also reads the log for that barrier. #}
+            {%- if not ends %}
+            {#- For the next barrier of this run. The select of the state also reads the log for that barrier. #}
             {{ dbt_backfill.get_control_statement(backfill, backfill.get('controls_of') or plan.backfill_id) }}
+            {%- endif %}
             set state = ({{ dbt_backfill.get_state_sql(
-                backfill, plan=plan, followed=none if ends else backfill.feed or backfill.upstream, control=true
+                backfill, plan=plan, followed=none if ends else backfill.feed or backfill.upstream, control=not ends
             ) }});
             {%- if ends and state.written == plan.epoch - 1 %}
             {{ dbt_backfill.get_last_barrier_statements(backfill, plan.epoch) }}
@@ -33,8 +37,8 @@
         end
     {%- endset -%}
     {%- set sent = namespace(state=none) -%}
-    {#- On Delta a conflict raises no error (get_yielding_sql). If the plan is still stored, the conflict was with something like an OPTIMIZE, and the
-        script is sent again. -#}
+    {#- On Delta a conflict raises no error (get_yielding_sql). If the plan is still stored after a conflict, no other run has committed the plan, so
+        the script is sent again. (An OPTIMIZE may cause such a conflict.) -#}
     {%- for _ in range(3) -%}
         {%- if sent.state is none or dbt_backfill.is_executable(sent.state, plan) -%}
             {%- set read = dbt_backfill.run_json('commit the barrier ' ~ plan.epoch, sql, backfill.mv)[0] -%}
@@ -42,8 +46,8 @@
         {%- endif -%}
     {%- endfor -%}
     {%- set committed = sent.state -%}
-    {#- If another run has already committed this reset and later barriers, this run may have emptied the MV again: Iceberg lets a statement
-        replace a table even if others have committed in the meantime. -#}
+    {#- If another run has already committed this reset and later barriers, this run may have emptied the MV again. Iceberg lets a statement replace a
+        table even if other commits were made after the statement began. -#}
     {%- set overtaken = dbt_backfill.replaces_mv(plan) and committed.epoch > plan.epoch -%}
     {%- if overtaken or not committed.get('executed') -%} {%- do dbt_backfill.refuse_concurrent_run(plan, backfill.get('name')) -%} {%- endif -%}
     {%- if committed.control.get('foreign') -%} {%- do dbt_backfill.refuse_foreign_controls(backfill) -%} {%- endif -%}
@@ -51,7 +55,7 @@
 {% endmacro %}
 
 
-{#- True if a plan is still to be executed, according to a state that was read. executable_plan_predicate checks the same in the progress table. -#}
+{#- True if a plan is still to be executed, according to a state that was read. executable_plan_predicate is the same check in SQL. -#}
 {% macro is_executable(state, plan) %}
     {%- set planned = state.get('planned') or {} -%}
     {{ return([state.epoch, planned.get('plan_id'), planned.get('kind')] == [plan.epoch - 1, plan.plan_id, plan.kind]) }}
@@ -64,10 +68,10 @@
 {% endmacro %}
 
 
-{#- Refuse to continue with a plan that another run has committed or replaced. Inside a statement, the fence refuses it. -#}
+{#- Refuse to continue with a plan that another run has committed or replaced. (Inside a statement, the fence does this.) -#}
 {% macro refuse_concurrent_run(plan, mv=none) %}
     {%- do dbt_backfill.refuse(
-        'another run went on while this one executed the barrier ' ~ plan.epoch,
+        'another run changed the state while this run executed the barrier ' ~ plan.epoch,
         'Nothing is lost; run again to continue', mv=mv
     ) -%}
 {% endmacro %}
@@ -78,13 +82,13 @@
 
       committed_at, committed_by: the time, and an id of this execution of the script
       changed_row_count, deleted_row_count
-      sized_rows, seconds: only with the option barrier_seconds: the size of a range that barrier_seconds allowed; and, if this run made the plan, how
-        long the barrier took
+      sized_rows, seconds: only with the option barrier_seconds: the number of rows that barrier_seconds allowed for a range; and the time of the
+        barrier, if this run made the plan
       mv_snapshot_id, mv_root_id, mv_reset_id: of an Iceberg MV: its snapshot after the barrier, the oldest known ancestor of that
         snapshot, and its reset id, see get_reset_id
-      begun_anew: of an Iceberg MV: true if something other than this barrier has replaced the MV. In this case the snapshot's oldest ancestor is not
-        the one that the previous barrier recorded. If the barrier itself replaces the MV, the barrier's snapshot is not an ancestor of the current
-        snapshot
+      begun_anew: of an Iceberg MV: true if something other than this barrier has replaced the MV. As a rule the test is: the oldest ancestor of the
+        snapshot differs from the mv_root_id of the previous barrier. If the barrier itself replaces the MV, the test is: the snapshot of the barrier
+        is neither the current snapshot nor an ancestor of it
 -#}
 {% macro get_outcome_sql(backfill, state, plan, counts, left_at=none, seconds=none) -%}
     {%- set is_iceberg = backfill.options.file_format == 'iceberg' -%}
@@ -119,7 +123,7 @@
             max_by(cast(snapshot_id as string), made_current_at) as snapshot,
             max(if(is_current_ancestor and parent_id is null, cast(snapshot_id as string), null)) as root
             {%- if left_at %},
-            {#- A compaction may have made a snapshot after the barrier's own. #}
+            {#- A compaction may have made a later snapshot than the barrier. #}
             bool_or(is_current_ancestor and cast(snapshot_id as string) = {{ dbt_backfill.string_literal(left_at) }}) as stands
             {%- endif %}
         from {{ backfill.mv.render() }}.history
@@ -128,7 +132,7 @@
 {%- endmacro %}
 
 
-{#- Return the statements of the script that move the progress table, if the plan is still to be executed. -#}
+{#- Return the statements of a script that commit the plan in the progress table, if the plan is still to be executed. -#}
 {% macro get_commit_sql(backfill, state, plan) -%}
     {%- if plan.kind == 'rescale' -%}
         {{ dbt_backfill.get_rescale_statement(backfill, state, plan) }}
@@ -147,7 +151,7 @@
 {%- endmacro %}
 
 
-{#- True if the progress table of the committed plan also fits this key and number of vnodes. -#}
+{#- True if the progress table already has the columns and rows for this key and number of vnodes. -#}
 {% macro has_shape_of(committed, keys, vnode_count) %}
     {%- set same_names = committed.key | map(attribute='upstream') | list == keys | map(attribute='upstream') | list -%}
     {%- set same_types = committed.key | map(attribute='type') | list == keys | map(attribute='type') | list -%}
@@ -157,7 +161,7 @@
 
 {#-
     Return the columns of the progress table that the commit of a plan sets: {name: SQL over a row of it, `progress`}. For every kind, the
-    epoch moves, the stored plan is removed, and the plan with its outcome becomes the last barrier. The previous barrier is added to the list of
+    epoch moves, the stored plan is removed, and the plan with its outcome becomes the last barrier. The previous barrier is added to `unwritten`, the
     barriers that the history may not have yet. The other columns depend on the field `positions` of the kind:
 
       advance   the vnodes of the range move to its end, and finish with the last range; without a range only the version moves
@@ -165,7 +169,7 @@
       reset     no vnode has started
       finish    all vnodes have finished, with the numbers of rows of the next generation's vnodes
       rescale   the columns of each vnode that stays are set; the statement also adds and removes vnodes, see get_rescale_statement
-      give_up   nothing moves; what the plan could write to is recorded for the re-anchor that follows
+      give_up   nothing moves; the ranges that the plan could write to are recorded for the next re-anchor
 -#}
 {% macro get_committed_columns(state, plan) %}
     {%- set does, positions = dbt_backfill.kind_of(plan).positions, dbt_backfill.position_columns(plan.key) -%}
@@ -204,8 +208,8 @@
             'row_count': 'progress.row_count + ' ~ counted,
         }) -%}
         {#-
-            If an earlier range read only some vnodes, the vnodes have different positions, and the range begins at the lowest one. A position above
-            the end of the range stays.
+            If an earlier range read only some vnodes, the vnodes have different positions, and the range begins at the lowest position. A vnode whose
+            position is above the end of the range keeps its position.
         -#}
         {%- set prefixed, passed = dbt_backfill.position_columns(plan.key, 'progress.'), moves -%}
         {%- if moves != 'true' and not plan.last_range -%}
@@ -223,9 +227,9 @@
 
 
 {#-
-    Return statements that commit a reset or a swap with another key or number of vnodes. Missing columns are added to the progress table,
-    which does not change the committed state; then one MERGE writes the rows. The progress table is not replaced, because Iceberg would
-    replace it even if another run has committed in the meantime. Columns of a previous key stay, but are null.
+    Return statements that commit a reset or a swap that changes the key or the number of vnodes. First, missing columns are added to the progress
+    table. This does not change the committed state. Then one MERGE writes the rows. The progress table is not replaced, because Iceberg would replace
+    it even if another run has committed after the statement began. Columns of a previous key stay, but are null.
 -#}
 {% macro get_reshape_statements(backfill, state, plan) -%}
     {%- set present = dbt_backfill.get_column_types(backfill.progress) -%}
@@ -255,8 +259,8 @@
 
 
 {#-
-    Return a statement of a script that commits a plan: it gives the progress table one row for each vnode of a select. Once the plan is
-    committed, no branch of the statement changes anything.
+    Return a statement of a script that commits a plan: it gives the progress table one row for each vnode of a select. If the statement is executed
+    again after the commit, it changes nothing.
 
     Arguments:
       vnodes (string): the select; it returns no row if the plan is no longer to be executed.
@@ -283,8 +287,8 @@
 
 
 {#-
-    Return statements of a script that drop the temporary views of a barrier, because they would stay in a session that other runs share. Each
-    view is dropped before the views that it reads. A missing view is not an error: after a lost connection the session is another one.
+    Return statements of a script that drop the temporary views of a barrier. Otherwise the views would stay in a session that other runs may share.
+    Each view is dropped before the views that it reads. A missing view is not an error, because a lost connection ends the session and its views.
 -#}
 {% macro get_drop_stages_sql(stages) -%}
     {%- for stage in stages | unique %}

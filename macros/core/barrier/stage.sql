@@ -1,18 +1,17 @@
 {#-
-    Stage the changes of a plan that this run did not make. If this run makes the plan, the same statements are part of the planning script,
-    see plan_barrier.
+    Stage the changes of a plan that another run made. (If this run makes the plan, the planning script has the same statements, see plan_barrier.)
 
-    The stage has the keys that changed after the committed version, up to the plan's version, and that are not above the committed position of their
-    vnode. Each key has its last state. The stage is a cached temporary view, because the feed is expensive to read and would be read more than once.
-    A second view has the query's result for these keys, which the MERGE reads: the MV's columns, and `__bf_dropped`, true if the query no longer
-    returns a row of that key. (The table `<mv>__staged` is something else, see upstreams/postgres/stage.sql.)
+    The stage has two views. The first view has the keys that changed between the committed version and the plan's version, each with its last state.
+    Keys above the committed position of their vnode are left out. The view is temporary and cached, because the feed is expensive to read and would
+    be read more than once. The MERGE reads the second view, which has the query's result for these keys: the MV's columns, and `__bf_dropped`, true
+    if the query no longer returns a row of the key. (The table `<mv>__staged` is something else, see upstreams/postgres/stage.sql.)
 
     Return {
       'failed': see run_merge; if a step failed, all other entries are absent,
       'name': the name of the second view,
       'count', 'null_keys', 'altered_keys', 'suspects', 'low', 'high': see get_stage,
       'reread': see get_reread_statements; its count is 0 if the feed reports the last state of every key,
-      'upserts', 'drops': for how many keys of the second view the query returns a row, and for how many it returns none
+      'upserts', 'drops': the numbers of keys of the second view for which the query returns a row, and for which it returns no row
     }
 -#}
 {% macro stage_changes(backfill, state, plan, changes, may_give_up=false) %}
@@ -34,9 +33,8 @@
 
 
 {#-
-    Return the names of the temporary views of a barrier's changes. Other runs may share the session, and the views belong to the session. So
-    the names contain ids of this plan and this run, and no other run can replace the views. The names are short because every statement of
-    the stage has them.
+    Return the names of the temporary views of a barrier's changes. Views belong to a session, which other runs may share. So the names contain ids of
+    this plan and this run, and no other run can replace the views. The names are short because every statement of the stage has them.
 -#}
 {% macro get_stage_names(backfill, plan) %}
     {%- set id = local_md5([backfill.mv.render(), plan.plan_id, invocation_id] | join(' '))[:16] -%}
@@ -50,8 +48,8 @@
 
 
 {#-
-    Return the changes of a plan that has changes, see has_changes. The result is the answer to the question upstream_changes, but with all views of
-    the stage (each before the views that it reads) and with two facts from the analysis: {
+    Return the changes of a plan that has changes, see has_changes. The result is the answer to the question upstream_changes. Its 'views' also has
+    all views of the stage, each before the views that it reads. It also has two facts from the analysis: {
       'drops_rows',
       'read_columns': the columns whose change can change the MV's row. None if all changes have to be merged: the feed does not report the
         previous row, or the MV may not have the query's result for the previous row
@@ -70,8 +68,7 @@
         ) -%}
     {%- endif -%}
     {%- set events = changes.events -%}
-    {#- Columns that the upstream does not have at the version of the plan are left out: Delta returns changes with the columns of its newest
-        version. -#}
+    {#- Delta returns changes with the columns of the newest version. Columns that the upstream lacks at the plan's version are left out. -#}
     {%- if analysis.upstream_columns is not none and analysis.version == dbt_backfill.get_source(plan).version -%}
         {%- set columns = analysis.upstream_columns -%}
         {%- if analysis.feed_columns is not none -%} {%- set columns = columns | select('in', analysis.feed_columns) | list -%} {%- endif -%}
@@ -86,14 +83,14 @@
 
 
 {#-
-    Return parts of a script: 'declarations' of its variables, and 'statements' that make the stage. The statements describe the stage in the
-    variables `staged`, `reread` and `merged`. `suspects` is the number of keys that get_reread_statements checks.
+    Return parts of a script: 'declarations' of its variables, and 'statements' that make the stage. The statements also set the variables `staged`,
+    `reread` and `merged`, which describe the stage. The entry `suspects` is the number of keys that get_reread_statements checks.
 
     Arguments:
       changes (dict): as get_changes returned them.
 
-    A key that existed twice may still have a clean chain of states in the feed. With the option `check_key` these keys are checked too; that
-    costs a join of the MV with the keys that were inserted or deleted.
+    The events of a key that existed twice may look like the events of a unique key. The option `check_key` finds such keys by a join of the MV with
+    the keys that were inserted or deleted.
 -#}
 {% macro get_stage(backfill, state, plan, changes) %}
     {%- set names, keys = dbt_backfill.get_stage_names(backfill, plan), plan.key -%}
@@ -124,14 +121,8 @@
             from {{ names.states }}
         ))
     {%- endset -%}
-    {%- set create = 'create or replace temporary view ' ~ names.rows ~ ' as\n' -%}
-    {#- The second view has the keys in doubt as they were read again, even those that the first view does not have. -#}
     {%- set rows -%}
-        if coalesce(reread.count, 0) > 0 then
-            {{ create ~ dbt_backfill.get_staged_rows_sql(backfill, plan, names, reread=true, alters_keys=altered is not none) }};
-        else
-            {{ create ~ dbt_backfill.get_staged_rows_sql(backfill, plan, names, reread=false) }};
-        end if;
+        {{ dbt_backfill.get_rows_view_sql(backfill, plan, names, alters_keys=altered is not none) }};
         cache table {{ names.rows }};
         set merged = (select struct(count_if(not __bf_dropped), count_if(__bf_dropped)) from {{ names.rows }})
     {%- endset -%}
@@ -153,44 +144,48 @@
 
 
 {#-
-    Return a select of the query's result for the last rows of the staged keys, as the MERGE reads it. The last rows come from the feed; for
-    keys in doubt they come from the upstream, which was read again.
+    Return a statement of a script that makes the second view: the query's result for the last rows of the staged keys, as the MERGE reads it. The
+    last rows come from the feed. If keys are in doubt, their rows come from the upstream, which was read again, and the view also has the keys in
+    doubt that the first view does not have. The statement is written with placeholders, which the script replaces by these parts or by nothing.
 -#}
-{% macro get_staged_rows_sql(backfill, plan, names, reread, alters_keys=false) -%}
-    {%- set keys, stage, coalesced = plan.key, names.states, [] -%}
+{% macro get_rows_view_sql(backfill, plan, names, alters_keys=false) -%}
+    {%- set keys, query, upstream, coalesced = plan.key, plan.query, backfill.upstream.relation, [] -%}
     {%- set columns, mv_columns = dbt_backfill.upstream_columns(keys), dbt_backfill.mv_columns(keys) -%}
-    {%- set rows -%}
-        select stage.* except (__bf_deleted, __bf_inserted, __bf_gone, __bf_unclear)
-        from {{ stage }} as stage
-        {%- if reread %}
-        left anti join {{ names.doubtful }} as doubtful
-        on {{ dbt_backfill.equal_keys(keys, 'stage.', 'doubtful.', 'upstream', 'upstream') }}
-        {%- endif %}
-        where not __bf_deleted
-    {%- endset -%}
-    {%- if reread and alters_keys -%}
-        {%- set listed = columns | join(', ') -%}
-        {%- set stage = '(select ' ~ listed ~ ' from ' ~ stage ~ ' union select ' ~ listed ~ ' from ' ~ names.doubtful ~ ')' -%}
-    {%- endif -%}
     {%- for name in mv_columns -%}
         {%- do coalesced.append('coalesce(query.' ~ name ~ ', stage.' ~ columns[loop.index0] ~ ') as ' ~ name) -%}
     {%- endfor -%}
-    select
-        query.* except ({{ mv_columns | join(', ') }}),
-        {{ coalesced | join(',\n        ') }},
-        query.{{ mv_columns[0] }} is null as __bf_dropped
-    from {{ stage }} as stage
-    left join (
-        {{ dbt_backfill.get_query_sql(plan.query, backfill.upstream.relation, rows) }}
-        {%- if reread %}
-        union all
-        select * from (
-            {{ dbt_backfill.get_query_sql(plan.query, backfill.upstream.relation, 'select * from ' ~ names.again) }}
-        )
-        {%- endif %}
-    ) as query
-    on {{ dbt_backfill.equal_keys(keys, 'stage.', 'query.', 'upstream') }}
-    where not {{ dbt_backfill.null_key_predicate(dbt_backfill.upstream_columns(keys, 'stage.')) }}
+    {%- set rows = 'select stage.* except (__bf_deleted, __bf_inserted, __bf_gone, __bf_unclear) from ' ~ names.states
+        ~ ' as stage __bf_undoubted__ where not __bf_deleted' -%}
+    {%- set view -%}
+        create or replace temporary view {{ names.rows }} as
+        select
+            query.* except ({{ mv_columns | join(', ') }}),
+            {{ coalesced | join(', ') }},
+            query.{{ mv_columns[0] }} is null as __bf_dropped
+        from {{ '__bf_keys__' if alters_keys else names.states }} as stage
+        left join (
+            {{ dbt_backfill.get_query_sql(query, upstream, rows) }}
+            __bf_again__
+        ) as query
+        on {{ dbt_backfill.equal_keys(keys, 'stage.', 'query.', 'upstream') }}
+        where not {{ dbt_backfill.null_key_predicate(dbt_backfill.upstream_columns(keys, 'stage.')) }}
+    {%- endset -%}
+    {%- set listed, literals = columns | join(', '), {} -%}
+    {%- set parts = [
+        ('__bf_undoubted__', '', 'left anti join ' ~ names.doubtful ~ ' as doubtful on '
+            ~ dbt_backfill.equal_keys(keys, 'stage.', 'doubtful.', 'upstream', 'upstream')),
+        ('__bf_again__', '', 'union all select * from (' ~ dbt_backfill.get_query_sql(query, upstream, 'select * from ' ~ names.again) ~ ')'),
+    ] -%}
+    {%- if alters_keys -%}
+        {%- do parts.append(('__bf_keys__', names.states,
+            '(select ' ~ listed ~ ' from ' ~ names.states ~ ' union select ' ~ listed ~ ' from ' ~ names.doubtful ~ ')')) -%}
+    {%- endif -%}
+    {%- for placeholder, part, in_doubt in parts -%}
+        {%- do literals.update({
+            placeholder: 'if(reread.count > 0, ' ~ dbt_backfill.string_literal(in_doubt) ~ ', ' ~ dbt_backfill.string_literal(part) ~ ')'
+        }) -%}
+    {%- endfor -%}
+    {{ return(dbt_backfill.get_execute_with_literals_sql(view, literals)) }}
 {%- endmacro %}
 
 
@@ -201,16 +196,17 @@
       '__bf_gone': true if the only event deletes a row,
       '__bf_unclear': true if the events do not report the last state
     }
-    A key is left out if its first event removes the same values as its last event brings, in all columns that the query reads.
+    A key is left out if nothing changed for the query: its first event removes the same values that its last event adds, in all columns that the
+    query reads.
 
-    The last event is the one of the latest version. Within one version, an insert or after-image comes after a delete or before-image of the same
-    key. A before-image without an after-image means a delete, or an UPDATE that changed the key.
+    The last event of a key is the event of the latest version. Within one version, an insert or after-image comes after a delete or before-image of
+    the same key. A before-image without an after-image means a delete, or an UPDATE that changed the key.
 
-    This order is right if the events are a chain of states: each event removes the image that the previous event brought. If a key existed twice for
-    a while, an event may remove the older row (`insert (2, 'new')`, then `delete where id = 2 and name = 'old'`; or two UPDATEs that swap two keys).
-    So two checks are made. The number of upserts minus the number of deletes must agree with the first and the last event. The images must also agree
-    with these two events: an image that was brought and removed occurs an even number of times, and its hashes cancel out. In one commit a row is
-    brought or removed at most once. The feed may also have altered the last state, see altered_predicate.
+    This order is right if the events of a key are a chain of states: each event removes the image that the previous event added. If a key existed
+    twice for a while, an event may remove the older row instead. Examples are `insert (2, 'new')` before `delete where id = 2 and name = 'old'`, and
+    two UPDATEs that swap two keys. Two checks find such keys. First, the number of upserts minus the number of deletes must agree with the first and
+    the last event. Second, the images must agree with these two events: an image that was added and removed occurs an even number of times, so its
+    hashes cancel out. One commit adds or removes a row at most once. The feed may also have altered the last state, see altered_predicate.
 
     Arguments:
       changes (dict): as get_changes returned them.
@@ -248,7 +244,7 @@
             bit_xor(__bf_image) as images,
             count(*) as events
         from (
-            {#- Spark hashes neither maps nor variants, so the text of a row is hashed. #}
+            {#- Spark cannot hash a map or a variant, so this hashes the JSON of the row. #}
             select *, {{ '0L' if changes.may_repeat or changes.one_commit else 'xxhash64(to_json(struct(* except (__bf_version, __bf_is_upsert)), '
                 ~ dbt_backfill.whole_json_options() ~ '))' }} as __bf_image
             from ({{ events }})
@@ -267,9 +263,9 @@
 
 
 {#-
-    Return a predicate that is true if a row may have another value in the feed than in the table. Delta's change data feed and Iceberg's
-    changelog convert rows to Java objects. A day of October 1582 that the Gregorian calendar leaves out becomes the 15th, and bytes that are
-    not UTF-8 become U+FFFD (both tried with Delta 4.3 and Iceberg 1.11). The entries of a map get another order.
+    Return a predicate that is true if a row may have another value in the feed than in the table. Delta's change data feed and Iceberg's changelog
+    convert rows to Java objects, which alters three kinds of values. A day of October 1582 that the Gregorian calendar leaves out becomes the 15th.
+    Bytes that are not UTF-8 become U+FFFD. (Both were tried with Delta 4.3 and Iceberg 1.11.) The entries of a map get another order.
 -#}
 {% macro altered_predicate(row) %}
     {{ return('to_json(' ~ row ~ ', ' ~ dbt_backfill.whole_json_options() ~ ") rlike '\\uFFFD|1582-10-1[456]'") }}
@@ -277,8 +273,8 @@
 
 
 {#-
-    Return a predicate for keys that the feed may report with another value than they have: texts, days and times. None if the feed alters no
-    such key.
+    Return a predicate that is true for keys that the feed may report with another value: strings, dates and timestamps. None if the feed alters no
+    key.
 -#}
 {% macro altered_key_predicate(changes, keys, prefix='') %}
     {%- set kept = ['tinyint', 'smallint', 'int', 'bigint', 'boolean'] -%}

@@ -297,7 +297,7 @@ def test_nothing_is_written_once_another_plan_stands(
     execute: Any, duck: Duck, given: dict[str, Any]
 ) -> None:
     before = PREFIX | ABOVE
-    with pytest.raises(RaisedError, match="another run went on while this one executed the barr"):
+    with pytest.raises(RaisedError, match="another run changed the state while this run executed"):
         execute(before, stands=False, **given)
 
     assert {(k, shard): name for k, shard, name in duck.rows("select * from lake.mv")} == before
@@ -336,6 +336,6 @@ def test_the_mv_is_replaced_while_the_plan_stands(
             [(5, 6, "next")] if kind == "swap" else []
         )
     else:
-        with pytest.raises(RaisedError, match="another run went on"):
+        with pytest.raises(RaisedError, match="another run changed the state"):
             duck.execute(sql)
         assert duck.rows("select * from lake.mv") == [(1, "before")]

@@ -267,8 +267,8 @@ def test_a_copy_with_a_state_that_was_copied_beside_it_is_refused(
 ) -> None:
     """The two copies may be of different barriers, although their ids are equal."""
     with refused(
-        "lake.mv is a copy of the MV prod.mv, and its state is a copy too, but clone_backfill did "
-        "not make them, so the two copies may be of different barriers. "
+        "lake.mv and its state are copies of the MV prod.mv and its state, but clone_backfill did "
+        "not make these copies, so they may be of different barriers. "
     ):
         observe(properties=COPIED)
 
@@ -473,8 +473,8 @@ def test_an_iceberg_mv_that_was_replaced_is_refused(
     observe_iceberg: Observe, refused: Any, history: Any
 ) -> None:
     with refused(
-        "lake.mv was replaced or rolled back by something else since the barrier 2 left it at the "
-        "snapshot 11. Undo that change, or drop lake.mv and lake.mv__progress to build the MV "
+        "lake.mv was replaced or rolled back by something else since the barrier 2 "
+        "(snapshot 11). Undo that change, or drop lake.mv and lake.mv__progress to build the MV "
         "again, or drop only the state (dbt run-operation drop_backfill --args '{model: mv, "
         "keep_mv: true}') to adopt the table."
     ):

@@ -242,7 +242,7 @@ def test_a_run_ends_before_it_undoes_what_another_deployment_has_done(
     run: Any, refused: Any, macros: Macros
 ) -> None:
     assert run("advance", barriers_per_run=1, deployed=3)["barriers"] == 1
-    with refused("another run went on while this one executed the barrier 3. Nothing is lost"):
+    with refused("another run changed the state while this run executed the barrier 3. Nothing"):
         run("advance", "advance", barriers_per_run=2, deployed=3)
     assert macros.context["reported"] == ["advance"] * 2
 

@@ -305,7 +305,7 @@ def test_a_failed_plan_is_marked_and_what_is_on_its_way_is_stopped(
 def test_a_plan_that_failed_because_another_run_went_on_is_not_given_up(
     give_up: Callable[..., Any], refused: Any, macros: Macros, now: Any
 ) -> None:
-    with refused("another run went on while this one executed the barrier 3. Nothing is lost"):
+    with refused("another run changed the state while this run executed the barrier 3. Nothing"):
         give_up(**now)
     assert len(macros.statements) == 1
 
@@ -313,6 +313,6 @@ def test_a_plan_that_failed_because_another_run_went_on_is_not_given_up(
 def test_a_plan_that_is_committed_before_it_can_be_marked_is_not_given_up(
     give_up: Callable[..., Any], refused: Any, macros: Macros
 ) -> None:
-    with refused("another run went on while this one executed the barrier 3. Nothing is lost"):
+    with refused("another run changed the state while this run executed the barrier 3. Nothing"):
         give_up(marked=None)
     assert len(macros.statements) == 2  # the MV is not written

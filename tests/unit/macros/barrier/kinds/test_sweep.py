@@ -98,6 +98,6 @@ def test_how_many_rows_are_compared_with_the_query_is_said_before(
     slices = "up to 500,000 rows of the upstream per barrier, "
     slices = slices if kind == "sweep" and limit else ""
     assert macros.logged == [
-        "mv compares all 1,234,567 rows read so far with its query, "
+        "mv compares its query with all 1,234,567 rows read so far, "
         f"{slices}because it was replaced"
     ]

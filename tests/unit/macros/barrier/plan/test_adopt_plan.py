@@ -93,10 +93,10 @@ def test_a_plan_of_the_query_of_before_is_adopted_where_the_new_one_returns_more
     )
     other = {"query_hash": "h9", "query": "select 9 as k"}
 
-    with refused("another run has planned its barrier 3 with another model or session: its query"):
+    with refused("another run has planned the barrier 3 with another query, config or session: "):
         adopt(**other)
     options["on_schema_change"] = "append_new_columns"
-    with refused("another run has planned its barrier 3 with another model or session: its query"):
+    with refused("another run has planned the barrier 3 with another query, config or session: "):
         adopt(**other)
     assert adopt(committed=other, **other) == "adopted"
     assert adopt(committed=other, vnode_count=9, **other) == "adopted"
@@ -114,7 +114,7 @@ def test_a_plan_that_another_run_has_committed_is_not_abandoned(
     adopt: Any, macros: Macros, refused: Any
 ) -> None:
     macros.context["gone"] = True
-    with refused("another run went on while this one executed the barrier 3. Nothing is lost"):
+    with refused("another run changed the state while this run executed the barrier 3. Nothing"):
         adopt(readable=False)
 
 
@@ -241,7 +241,7 @@ def test_a_plan_of_another_deployment_is_not_executed(
     """Another deployment rebuilt the MV while this run was at work. In this run's session the new
     query may return other values.
     """
-    between = "another run has planned its barrier 3 with another model or session: "
+    between = "another run has planned the barrier 3 with another query, config or session: "
     with refused(between + difference):
         adopt(**other)
     with refused(between + difference):
@@ -254,8 +254,8 @@ def test_a_plan_of_another_deployment_is_not_executed(
 def test_a_plan_of_other_columns_may_be_given_up(adopt: Any, refused: Any, altered: Any) -> None:
     """Such a plan may fail at every run. Then no run could execute a corrected query."""
     with refused(
-        "another run has planned its barrier 3 with another model or session: its query changed"
-        ". Run only one deployment of the model, or give that plan up: dbt run-operation "
+        "another run has planned the barrier 3 with another query, config or session: its query "
+        "changed. Run only one deployment of the model, or give that plan up: dbt run-operation "
         "abandon_plan --args '{model: mv}'. This run wrote nothing."
     ):
         adopt(query_hash="h9", query="select 9 as k", **altered)

@@ -319,7 +319,7 @@ def test_a_gap_is_refused_where_the_model_says_so(
     choose: Any, refused: Any, gap: Any, reason: str
 ) -> None:
     with refused(
-        "its next barrier would compare all 1,040 rows read so far with its query, because "
+        "its next barrier would compare its query with all 1,040 rows read so far, because "
         f"{reason}. Set on_gap='reanchor' to allow that, on_gap='sweep' to compare them in "
         "slices, or rebuild the MV with --full-refresh."
     ):

@@ -244,7 +244,7 @@ def test_a_fill_begins_at_the_start(begin: Any) -> None:
 
 
 def test_vnodes_with_different_positions_are_refused(begin: Any, refused: Any) -> None:
-    with refused("its query returns other columns than before, but the vnodes of the MV ha"):
+    with refused("its query returns other columns than at the last barrier, but the vnodes of the"):
         begin(uniform=False, position=None)
 
 

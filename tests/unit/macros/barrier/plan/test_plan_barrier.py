@@ -393,7 +393,7 @@ def test_changes_that_are_gone_are_refused_where_the_model_says_so(
     options["on_gap"] = "fail"
 
     with refused(
-        "its next barrier would compare all 40 rows read so far with its query, because the "
+        "its next barrier would compare its query with all 40 rows read so far, because the "
         "changes since version 16 can no longer be read. "
         "Set on_gap='reanchor' to allow that, on_gap='sweep' to compare them in slices, or "
         "rebuild the MV with --full-refresh."
@@ -405,7 +405,7 @@ def test_changes_that_are_gone_are_refused_where_the_model_says_so(
 def test_a_plan_of_another_run_that_was_committed_meanwhile_is_not_planned_over(
     plan_barrier: Callable[..., Any], refused: Any
 ) -> None:
-    with refused("another run went on while this one executed the barrier 3. Nothing is lost"):
+    with refused("another run changed the state while this run executed the barrier 3. Nothing"):
         plan_barrier({"plan": None, "staged": STAGED, "merged": MERGED, "checked": CHECKED})
 
 

@@ -121,6 +121,7 @@ class Staging:
         self.properties = {"dbt_backfill.format": "2"}
         self.noted: list[Any] = []
         self.observed = {"id": "1/db/7", "version": "60", "landed": 65, "renewed": None}
+        self.observed["facts"] = {"columns": []}
         for name, answer in {
             "get_checked_scan": lambda *_: SCAN,
             "get_needed_columns": lambda *_: [{"name": "a", "type": "int"}],
@@ -183,7 +184,6 @@ def test_rows_that_were_kept_with_a_value_that_cannot_be_read_are_read_again(
     staging: Staging,
 ) -> None:
     """A user may have corrected the value since the rows were staged."""
-    staging.observed["facts"] = {"columns": []}
     altered = {**WAITED, "altered": "d"}
     staging.reads, staging.waits = [READ], [{**WAITED, "landed": 80}]
     staging.take()

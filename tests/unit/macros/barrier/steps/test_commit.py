@@ -315,8 +315,8 @@ def test_a_run_whose_plan_was_not_committed_as_what_it_is_stops(
     commit_barrier: Any, refused: Any, epoch: int
 ) -> None:
     with refused(
-        "another run went on while this one executed the barrier 3. Nothing is lost; run again to "
-        "continue."
+        "another run changed the state while this run executed the barrier 3. Nothing is lost; "
+        "run again to continue."
     ):
         commit_barrier(epoch, executed=False)
 
@@ -325,7 +325,7 @@ def test_a_reset_that_others_overtook_stops(commit_barrier: Any, refused: Any) -
     """Iceberg replaces a table even if another run has committed to it. So the reset may have
     emptied the MV again.
     """
-    with refused("another run went on while this one executed the barrier 3. Nothing is lost"):
+    with refused("another run changed the state while this run executed the barrier 3. Nothing"):
         commit_barrier(4, plan={"kind": "reset"})
 
 

@@ -30,8 +30,8 @@ def fence(
 
 def _overtaken(during: str, state: str) -> str:
     return (
-        f"backfilled_mv mv: another run went on while {during} ({state}). This statement wrote "
-        "nothing; run again to continue."
+        f"backfilled_mv mv: another run changed the state while {during} ({state}). This "
+        "statement wrote nothing; run again to continue."
     )
 
 
@@ -42,7 +42,7 @@ def test_a_plan_passes_while_it_is_the_one_of_the_next_epoch(fence: Any, with_pl
 @pytest.mark.parametrize("epoch", [1, 3, 4])
 def test_a_plan_is_stopped_once_its_epoch_is_not_the_next_one(fence: Any, epoch: int) -> None:
     assert fence(epoch=epoch) == _overtaken(
-        "this one executed the barrier 3", f"committed epoch {epoch}"
+        "this run executed the barrier 3", f"committed epoch {epoch}"
     )
 
 
@@ -50,7 +50,7 @@ def test_a_plan_is_stopped_in_another_epoch_also_where_its_id_stands(
     fence: Any, with_plan: Any
 ) -> None:
     assert fence(epoch=3, **with_plan()) == _overtaken(
-        "this one executed the barrier 3", f"committed epoch 3; {THEIRS}"
+        "this run executed the barrier 3", f"committed epoch 3; {THEIRS}"
     )
 
 
@@ -59,18 +59,18 @@ def test_a_plan_is_stopped_once_it_was_given_up_or_another_one_stands_in_its_pla
     fence: Any, with_plan: Any, plan_id: str, kind: str
 ) -> None:
     assert fence(**with_plan(plan_id=plan_id, kind=kind)) == _overtaken(
-        "this one executed the barrier 3",
+        "this run executed the barrier 3",
         f"committed epoch 2; {kind} of invocation run7, planned at noon",
     )
 
 
 def test_a_plan_is_stopped_where_none_stands_in_its_place(fence: Any) -> None:
-    assert fence() == _overtaken("this one executed the barrier 3", "committed epoch 2")
+    assert fence() == _overtaken("this run executed the barrier 3", "committed epoch 2")
 
 
 def test_a_plan_that_is_stopped_tells_which_run_has_gone_on(fence: Any) -> None:
     assert fence(epoch=3, last='{"invocation_id": "run8"}') == _overtaken(
-        "this one executed the barrier 3", "committed epoch 3 of invocation run8"
+        "this run executed the barrier 3", "committed epoch 3 of invocation run8"
     )
 
 
@@ -80,7 +80,7 @@ def test_a_plan_that_has_the_kind_of_another_one_is_stopped(
     progress.fill(**with_plan())
     fence = macros.call("get_fence", backfill, make_plan(kind="abandon"))
 
-    assert progress.fence(fence).startswith("backfilled_mv mv: another run went on")
+    assert progress.fence(fence).startswith("backfilled_mv mv: another run changed the state")
 
 
 @pytest.mark.parametrize("of_epoch", [False, True])
@@ -129,7 +129,9 @@ def test_a_repair_is_stopped_once_another_barrier_has_begun(
     error = progress.fence(macros.call("get_fence", relations, None, 2))
 
     planned = f"; {THEIRS}" if is_planned else ""
-    assert error == _overtaken("its epoch 2 was repaired", f"committed epoch {epoch}{planned}")
+    assert error == _overtaken(
+        "the MV was repaired at epoch 2", f"committed epoch {epoch}{planned}"
+    )
 
 
 # -- the statements that change the state -------------------------------------------------------
