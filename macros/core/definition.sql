@@ -1,6 +1,6 @@
 {#-
-    Refuse to compare an MV whose next barrier has begun: the barrier may have written some of its rows already. Refuse the comparison after a plan
-    was abandoned as well, because some changes of the plan may have been merged.
+    Refuse to compare an MV with its definition in two cases. If the next barrier has begun, the barrier may have written some of its rows already. If
+    the last plan was abandoned, some changes of this plan may have been merged.
 -#}
 {% macro check_barrier_is_committed(state, mv, change) %}
     {%- if state.get('planned') or state.dirty -%}
@@ -14,7 +14,7 @@
     the positions that were committed.
 
     Arguments:
-      state (dict): as read_state returned it. If no version of the upstream can be read again, the state has 'staged', see stage_definition.
+      state (dict): as read_state returned it. For a live database, the state also has 'staged', see stage_definition.
       selection (dict): the keys whose rows are returned, see selection_predicate; by default all keys.
 -#}
 {% macro get_promised_sql(relations, state, selection={}) -%}
@@ -37,8 +37,7 @@
 
 
 {#-
-    Return a select of the given rows of the MV, with a null in each column that is being filled and is not filled for the row yet, see
-    new_filling.
+    Return a select of the rows `rows` of the MV. A column that is being filled is null in the rows for which it is not filled yet, see new_filling.
 -#}
 {% macro get_filled_sql(rows, state) -%}
     {%- set filling, columns, filled = dbt_backfill.get_filling(state), [], 'false' -%}
@@ -60,7 +59,7 @@
 
 {#-
     Return the part of the MV that must be equal to its definition, as a relation. As a rule this is the whole MV. During a sweep it has only the rows
-    up to the position. During a fill it has the filled columns only up to the second position.
+    up to the position. During a fill, a column that is being filled counts only up to the second position.
 -#}
 {% macro get_present_sql(relations, state) -%}
     {%- set mv, rows = relations.mv.render(), 'select * from ' ~ relations.mv.render() -%}
@@ -88,7 +87,7 @@
     Arguments:
       selection (dict): {
         'vnodes': a list, none for all vnodes, and 'vnode_count',
-        'low', 'high': the first and the last key as literals, none if there is no bound. If there are fewer literals than key columns, the bound
+        'low', 'high': the first and the last key as literals, none if there is no bound. A bound may have fewer literals than the key has columns: it
           includes all keys that begin with these literals,
         'unsettled': a select of keys that are left out, with the columns `__bf_changed_1` and so on; absent or none if no key is left out
       }

@@ -1,9 +1,9 @@
 {#-
     Return how a run takes over a table that has the MV's name, but is not an MV yet; none if the run does not take over the table:
 
-      adopt    if adopt_table has marked the table for this model: the rows stay, and the next barriers compare them with the query,
+      adopt    if adopt_table has marked the table for this model: the table keeps its rows, and the next barriers compare these rows with the query,
         see is_sweeping
-      replace  in a full refresh of a model with `replace_existing`: the first barrier is a reset
+      replace  in a full refresh of a model with `replace_existing`: the first barrier is a reset, which replaces the rows
 
     Arguments:
       existing (dict): the result of get_existing_relations, which contains a table of the MV's name.
@@ -13,7 +13,8 @@
     {%- set adopts = properties.get('dbt_backfill.adopt') == local_md5(model.unique_id) -%}
     {%- set replaces = backfill.options.replace_existing and should_full_refresh() -%}
     {%- if not adopts and not replaces -%} {{ return(none) }} {%- endif -%}
-    {#- A mark may be written late, after the table was taken over. In this case the table and the state already have the same id. -#}
+    {#- The statement that marks the table may arrive late, after a run has taken the table over. In this case the table and its state have the same
+        id. -#}
     {%- if existing.progress is not none and 'dbt_backfill.id' in properties and properties['dbt_backfill.id']
             == dbt_backfill.read_table_properties(backfill.progress).get('dbt_backfill.id') -%}
         {{ return(none) }}
@@ -29,9 +30,9 @@
 
 
 {#-
-    Take over the table, as a part of observe_state. First create its state, with the epoch 0 and the kind `how`. Then one ALTER makes the
-    table the MV of this state; a view is replaced by a table. Each step can be repeated. If a run dies between two steps, the next run completes the
-    work. If the next run has another query, it replaces the state, because nothing was merged yet.
+    Take over the table, as a part of observe_state. First create the state of the table, with the epoch 0 and the kind `how`. Then one ALTER
+    makes the table the MV of this state. A view is replaced by a table. Each step can be repeated: if a run dies between two steps, the next run
+    completes the work. If the query of the next run differs, this run replaces the state, because no barrier has merged anything yet.
 
     Refuse a table that cannot be taken over, before anything is written. Return the same as observe_state.
 
@@ -77,8 +78,8 @@
 
 
 {#-
-    Return the id of a leftover state that the table's new state replaces, because no barrier was ever merged with the leftover state; none if there
-    is no leftover state, or if this run continues it. Refuse a leftover state with which a barrier was merged.
+    Return the id of a leftover state that the new state of the table replaces. Return none if there is no leftover state, or if this run continues
+    that state. A leftover state is replaced only if none of its barriers was merged. Refuse the table if a barrier was merged.
 -#}
 {% macro _find_left_state(backfill, existing, missing, how) %}
     {%- set left = dbt_backfill.read_left_state(backfill, existing) -%}
@@ -90,7 +91,7 @@
 {% endmacro %}
 
 
-{#- Refuse to take over a table if the state of another table exists beside it. -#}
+{#- Refuse to take over a table, because `<mv>__progress` is the state of another table. -#}
 {% macro refuse_other_state(backfill) %}
     {%- set arguments = '{model: ' ~ dbt_backfill.get_name_of(backfill) ~ ', keep_mv: true}' -%}
     {%- do dbt_backfill.refuse(
@@ -133,9 +134,8 @@
 
 
 {#-
-    Refuse a table that cannot be adopted with its rows: a table on which barriers would fail (for example, Spark merges no rows into a
-    table with an identity column), and a table with keys that no MERGE can repair. This takes one or two passes over the key columns.
-    Return
+    Refuse a table that cannot be adopted with its rows. Barriers would fail on such a table: for example, Spark merges no rows into a table with an
+    identity column. Or no MERGE could repair the keys of the table. The check of the keys takes one or two passes over the key columns. Return
     {'row_count': the table's number of rows, 'partitions': the names of its partition columns in lower case}.
 
     Arguments:
@@ -233,9 +233,9 @@
 
 
 {#-
-    Refuse a table that a reset cannot replace: `create or replace` cannot change the format of a table. It cannot change the location either;
-    prepare_creation checks that. The table is not dropped, because a DROP TABLE that arrives late would drop an MV. A view is dropped, because a late
-    `drop view` cannot drop an MV.
+    Refuse a table that a reset cannot replace: `create or replace` cannot change the format of a table. (It cannot change the location either, but
+    prepare_creation checks the location.) This package does not drop the table, because a DROP TABLE that arrives late could drop the MV. It drops
+    a view, because a late `drop view` cannot drop an MV.
 -#}
 {% macro check_replaced(backfill, existing) %}
     {%- set format = none if existing.is_view else dbt_backfill.get_table_format(existing, backfill.mv) | lower -%}

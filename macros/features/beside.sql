@@ -7,11 +7,11 @@
 
 
 {#-
-    Return the next generation that a run fills: {'backfill': see get_backfill, 'reason': why it is needed, as far as this run knows}. Return none if
-    there is no next generation and no new one has to begin.
+    Return the next generation that a run fills: {'backfill': see get_backfill, 'reason': why a next generation is needed, as far as this run knows}.
+    Return none if there is no next generation and the run has no reason to begin one.
 
-    An MV that has to be emptied anyway is rebuilt in place, because its rows are of no use. If full_refresh_mode is `in_place`, this macro is called
-    only if dbt lists a next generation, in order to warn about that table.
+    An MV that has to be emptied in any case is rebuilt in place, because nobody can use its rows. With full_refresh_mode `in_place`, a run calls this
+    macro only if dbt lists a next generation: then this macro warns that the table exists.
 
     Arguments:
       observed (dict): the result of observe_state for the MV in use.
@@ -46,8 +46,8 @@
 
 
 {#-
-    Return the description of the next generation for a run. Nobody uses the next generation yet, so it is reset if the model has changed. The
-    controls of the MV in use, whose last plan is `committed`, also apply to the next generation.
+    Return the description of the next generation for a run. Nobody uses the next generation yet, so a run resets it if the model has changed.
+    The controls of the MV in use also apply to the next generation. `committed` is the last plan of the MV in use.
 -#}
 {% macro get_next_backfill(backfill, committed) %}
     {%- set on_schema_change = backfill.options.on_schema_change -%}
@@ -64,8 +64,8 @@
 
 
 {#-
-    Return the description of the MV in use while the next generation is filled: the MV keeps its upstream and the query that created it, but reads no
-    more ranges.
+    Return the description of the MV in use while the next generation is filled. This MV keeps its upstream and the query that created it, but it
+    reads no more ranges.
 -#}
 {% macro get_former_backfill(backfill, state) %}
     {%- set committed = state.committed -%}
@@ -83,11 +83,11 @@
 
 {#-
     Run the barriers of a run while there is a next generation. First run the barriers of the next generation. If these have read the whole upstream,
-    run the swap. Otherwise run the barriers of the previous generation, so that readers of the MV see changes. Return the result of run_barriers, and
-    'filling': true if the next generation still has to be put in place.
+    run the swap. Otherwise run the barriers of the MV in use, so that its readers see changes. Return the result of run_barriers, and 'filling': true
+    if the next generation still has to replace the MV in use.
 
-    Each step may be the last of a run, and the next run continues from the existing state. If the next generation was already put in place,
-    it is only dropped.
+    A run may end after any step, and the next run continues from the existing state. If the next generation has already replaced the MV in use, the
+    run only drops the next generation.
 
     Arguments:
       observed (dict): the result of observe_state for the MV in use.
@@ -104,7 +104,7 @@
         {{ return(dict(dbt_backfill.run_barriers(backfill, observed, none), filling=false)) }}
     {%- endif -%}
     {%- set seen = dbt_backfill.observe_state(next.backfill) -%}
-    {#- Before its first barrier the next generation has no state to read a control with, so the MV's control is copied. -#}
+    {#- Before its first barrier, the next generation has no state from which a control could be read. So use the control of the MV in use. -#}
     {%- set seen = dict(seen, state=dict(seen.state, control=observed.state.get('control'))) -%}
     {%- do dbt_backfill._begin_generation(backfill, next, seen) -%}
     {%- set filled = dbt_backfill.run_barriers(next.backfill, seen, none) -%}
@@ -123,8 +123,8 @@
 
 
 {#-
-    Log one line when a next generation begins. Before that, refuse a next generation that could not be put in place at the end. This is so if the
-    location has changed, or if a column of an Iceberg MV gets another type at the same position: a Hive metastore does not allow this change.
+    Log one line when a next generation begins. First refuse a next generation that could not replace the MV in use at the end. A replacement fails if
+    the location has changed. It also fails if a column of an Iceberg MV gets another type, because a Hive metastore does not allow this change.
 -#}
 {% macro _begin_generation(backfill, next, seen) %}
     {%- if not seen.state.get('missing') and seen.state.committed.query_hash == backfill.query_hash -%} {{ return(none) }} {%- endif -%}
@@ -133,8 +133,8 @@
         {%- set columns = dbt_backfill.get_mv_columns(backfill, backfill.query, backfill.upstream.relation.render()) -%}
         {%- if dbt_backfill.is_retyped(backfill.mv, columns) -%}
             {%- do dbt_backfill.refuse(
-                'its query returns a column with another type than ' ~ backfill.mv.render() ~ ' has at the same position or under the same name, '
-                    ~ 'but with a Hive metastore an Iceberg table cannot be replaced in one step if a type changes',
+                'its query changes the type of a column of ' ~ backfill.mv.render() ~ ' (at the same position, or of the same name), '
+                    ~ 'but a Hive metastore does not allow this change if an Iceberg table is replaced in one step',
                 "Keep the positions and types of the existing columns, or set full_refresh_mode='in_place' for this refresh"
             ) -%}
         {%- endif -%}
@@ -147,11 +147,11 @@
 
 
 {#-
-    Return the next generation if it can be put in place: {'backfill', 'state', 'version': the version of its MV that belongs to the state;
-    none for an Iceberg table without a snapshot}. Return none if it is not ready. A returned generation already has the comments and the constraints
-    of the model.
+    Return the next generation if it can replace the MV in use: {'backfill', 'state', 'version': the version of its MV that belongs to the state;
+    none for an Iceberg table without a snapshot}. Return none if the next generation is not ready. A returned generation already has the comments
+    and the constraints of the model.
 
-    The version is read before the state. If the state has no plan and still the same epoch, no barrier was executed between the two reads.
+    The version is read before the state. If the state has no plan and the same epoch as before, no barrier was executed between the two reads.
 
     Arguments:
       seen (dict): the result of observe_state before this run's barriers.
@@ -172,9 +172,9 @@
 
 
 {#-
-    Run the previous generation's barriers while the next generation is filled, or log why the previous generation is not refreshed. Its table will be
-    replaced soon, so it must not stop the run, and its upstream must not be read again as a whole. Its query may not run any more, so all other
-    reasons are checked before the query is explained.
+    Run the barriers of the previous generation while the next generation is filled, or log why the previous generation is not refreshed. The table of
+    the previous generation will be replaced soon. So its barriers must not make the run fail, and must not read the whole upstream again. The query
+    of the previous generation may not run any more, so this macro checks all other reasons before it explains that query.
 -#}
 {% macro run_former(backfill, observed) %}
     {%- set state, analysis = observed.state, dbt_backfill.new_analysis() -%}
@@ -209,11 +209,11 @@
 
 
 {#-
-    Drop the next generation with this id, and its copies, unless another writer created a table of such a name. The state is dropped last: if the run
-    dies, the remaining tables can still be found by the state. Return true if the next generation existed.
+    Drop the next generation with this id, and its copies. Keep a table of such a name if another writer created that table. The state is dropped
+    last: if the run dies, a later run can still find the remaining tables by the state. Return true if the next generation existed.
 
-    The script checks the id, because it may arrive late, when another generation exists. If the script is sent again, or by two runs at the same
-    time, it finds no tables. That is not an error.
+    The script checks the id, because the script may arrive late, when a newer generation exists. If the script is sent twice, or by two runs at the
+    same time, the second execution finds no tables. That is not an error.
 -#}
 {% macro drop_generation(next, id) %}
     {%- if not dbt_backfill.exists_with_id(next.progress, id) -%} {{ return(false) }} {%- endif -%}

@@ -6,7 +6,7 @@
       'by', 'since': who ran the operation, and when; absent for other settings
     }
 
-    A run calls this macro before each barrier if something other than the config may limit the range. A plan that already exists is executed
+    A run calls this macro before each barrier if an operation or a budget may limit the range. If a plan already exists, the run executes this plan
     unchanged.
 
     Arguments:
@@ -32,7 +32,7 @@
 
 
 {#-
-    Return the allowance from the configured limit, or from an operation's setting, which applies until it is lifted.
+    Return the allowance from the setting of an operation, which applies until somebody lifts it; without such a setting, from the configured limit.
 
     Arguments:
       control (dict): the last setting of an operation, see get_control_statement.
@@ -47,9 +47,9 @@
 
 
 {#-
-    True if a budget of the run is used up. In this case no further barrier begins. But this run still completes a requested rebuild, and puts a next
-    generation in place that is ready, because a later run would not know of them. The budget of rows does not end a run that has no rows left to
-    read.
+    True if a budget of the run is used up, so no further barrier begins. There are two exceptions: the run still completes a requested rebuild, and
+    still puts a complete next generation in place, because a later run would not know of them. The budget of rows does not end a run that has no rows
+    left to read.
 -#}
 {% macro is_budget_spent(backfill, run) %}
     {%- set options = backfill.options -%}
@@ -62,7 +62,7 @@
 {% endmacro %}
 
 
-{#- Return a text of the setting that limits the ranges; empty if it is the config, or if nothing is left to read. -#}
+{#- Return a text of the setting that limits the ranges; empty if only the config limits the ranges, or if no rows are left to read. -#}
 {% macro get_allowance_text(allowance, state) %}
     {%- set applies = allowance.ruled_by != 'config' and not dbt_backfill.is_complete(state) -%}
     {{ return(dbt_backfill.get_ruling_text(allowance) if applies else '') }}
@@ -82,9 +82,9 @@
 
 
 {#-
-    Return the size of the next range in rows, from the duration of the last barrier: half the last size, but at least 1,000 rows, after a barrier
-    that took more than 1.5 times the target duration; twice the last size after a barrier that took less than half of the target duration. The first
-    range has as many rows as the rate limit, or 100,000. While the size stays the same, the bounds that were found for later ranges stay valid.
+    Return the size of the next range in rows, from the duration of the last barrier. If the barrier took more than 1.5 times the target duration, the
+    size is halved, but is at least 1,000 rows. If the barrier took less than half of the target duration, the size is doubled. Otherwise the size
+    stays the same, so the known bounds of later ranges stay valid. The first range has as many rows as the rate limit, or 100,000.
 
     Arguments:
       seconds (number): the target duration of a barrier.
@@ -96,6 +96,6 @@
     {%- set limit = committed.get('backfill_rate_limit') -%}
     {%- if took is none or limit is none or not committed.get('range_row_count') -%} {{ return(rows) }} {%- endif -%}
     {%- if took > 1.5 * seconds -%} {{ return([[rows, limit] | min // 2, [rows, 1000] | min] | max) }} {%- endif -%}
-    {#- Do not double the size after a range that another limit made smaller: a range of full size may be slow. -#}
+    {#- Do not double the size if another limit has made the last range smaller: a range of full size may be slow. -#}
     {{ return(2 * rows if took < seconds / 2 and limit == rows else rows) }}
 {% endmacro %}

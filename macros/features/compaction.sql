@@ -1,9 +1,10 @@
 {#-
-    Compact the MV after a barrier, if `compact_every` or `sort_when_finished` requires it. The barrier was committed before the compaction, and the
-    next barrier finds the same rows in other files, as after a manual compaction. If another run wrote to the MV meanwhile, this macro gives up: a
-    compaction is tried again when the next one is due, but a sort is not tried again. If Spark fails, this macro gives up in the same way, with a
-    warning. One line reports the outcome: 'kept', why the files were not rewritten, and 'unsorted', why the MV was compacted but not sorted. Each
-    entry is absent or null if it does not apply.
+    Compact the MV after a committed barrier, if `compact_every` or `sort_when_finished` requires a compaction. The next barrier finds the same rows
+    in other files, as after a manual compaction. If another run writes to the MV during the compaction, or if Spark fails, this macro gives up; if
+    Spark fails, it also warns. A later barrier compacts the MV when the next compaction is due, but a sort is not tried again.
+
+    One line reports the outcome: 'kept', why the files were not rewritten, and 'unsorted', why the MV was compacted but not sorted. An entry that
+    does not apply is absent or null.
 
     Arguments:
       before (dict): the state that the barrier began from.
@@ -11,7 +12,7 @@
 -#}
 {% macro compact_mv(backfill, before, state) %}
     {%- set work = dbt_backfill.get_due_compaction(backfill.options, before, state) -%}
-    {#- A next generation is not compacted, because its rows are written once more when it is put in place. -#}
+    {#- A next generation is not compacted, because the swap will write its rows once more. -#}
     {%- if work is none or backfill.generation == 'next' -%} {{ return(none) }} {%- endif -%}
     {%- set started_at = modules.datetime.datetime.now() -%}
     {%- set sql = dbt_backfill.get_compact_mv_sql(backfill, state, work) -%}
@@ -68,9 +69,8 @@
 
 
 {#-
-    Return the statement that sorts or compacts the MV; on Delta a script, which returns the outcome. Delta cannot sort across partitions,
-    and a table with liquid clustering has its own order. If Delta refuses the sort for a reason of its own, the table is compacted without sorting,
-    and no error is raised.
+    Return the statement that sorts or compacts the MV; on Delta a script that returns the outcome. Delta cannot sort across partitions, and a table
+    with liquid clustering has its own order. If Delta refuses the sort, the script compacts the table without sorting and raises no error.
 -#}
 {% macro get_compact_mv_sql(backfill, state, work) -%}
     {%- set file_format, name, columns = dbt_backfill.get_file_format(), backfill.mv.render(), [] -%}

@@ -1,8 +1,8 @@
 {#-
-    In the mode `snapshot` one version is read until the backfill, or a sweep, has finished. The first barrier that reads the version, or the first
-    barrier in this mode, asks the upstream to hold the version. The first barrier that reads another version, or is in another mode, releases it.
-    Each run asks the upstream which version it holds, so a run also releases a version that a run which died has left held. Holding a version
-    releases the previously held version.
+    In the mode `snapshot`, all barriers read one version of the upstream until the backfill, or a sweep, has finished. The first of these barriers
+    asks the upstream to hold this version. The first barrier that reads a newer version, or runs in another mode, releases the held version. Each run
+    asks the upstream which version is held. So a run also releases a version that was held by a run that died. Holding a version releases the
+    previously held version.
 
     Return true if this barrier has asked the upstream to hold a version. Such a barrier has no version to release.
 -#}
@@ -17,7 +17,7 @@
 {% endmacro %}
 
 
-{#- Release a held version that the last committed plan does not read any more, see hold_upstream. -#}
+{#- Release the held version if the last committed plan does not read this version any more, see hold_upstream. -#}
 {% macro release_upstream(backfill, observed, plan) %}
     {%- set source, name = dbt_backfill.get_source(plan), dbt_backfill._hold_name(plan) -%}
     {%- set held = dbt_backfill.ask(backfill.upstream, 'held_version')(observed, name) -%}
@@ -64,7 +64,7 @@
 {% macro release_staged(backfill, state, plan) %}
     {%- if dbt_backfill.is_complete(state) and not state.get('planned') and (dbt_backfill.get_source(plan, 'stage')
             or dbt_backfill.load_table(backfill.staged) is not none) -%}
-        {#- A plan may name staged rows that are gone, or that belong to a next generation. -#}
+        {#- The staged rows that a plan names may no longer exist, or may belong to a next generation. -#}
         {%- set properties = dbt_backfill.find_own_copy(backfill.staged) -%}
         {%- if properties is not none -%}
             {%- set sql = dbt_backfill.get_drop_copy_sql(backfill.options.file_format, backfill.staged, properties) -%}

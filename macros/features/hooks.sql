@@ -1,6 +1,6 @@
 {#-
-    Call the features around a barrier and at the end of a run. Each feature is called only if an option, the mode or the state asks for it. So a
-    reader who follows an ordinary barrier can stop here.
+    Call the features around a barrier and at the end of a run. Each feature is called only if an option, the mode or the state requires the feature.
+    An ordinary barrier calls none of them.
 -#}
 
 
@@ -15,7 +15,7 @@
 
 
 {#-
-    Call the features before a chosen plan is stored. Return the choice, with 'copy' if its range is to be read from a replica.
+    Call the features before a chosen plan is stored. Return the choice, with 'copy' if the range is to be read from a replica.
 
     Arguments:
       copy (dict or none): as before_choice returned it.
@@ -34,8 +34,8 @@
 
 
 {#-
-    Call the features right after a commit, or if there was nothing to do. Return the analysis with everything that the run knows after the barrier,
-    see new_analysis.
+    Call the features right after a commit, or after the run has found that there is nothing to do. Return the analysis with everything that the run
+    knows after the barrier, see new_analysis.
 
     Arguments:
       plan (dict): the plan that was committed last.
@@ -66,7 +66,7 @@
     {%- if not waits and dbt_backfill.upstream_traits(backfill.upstream).stages_ranges -%}
         {%- do dbt_backfill.release_staged(backfill, state, plan) -%}
     {%- endif -%}
-    {#- A run that died may have left a replica. -#}
+    {#- A run that died may not have dropped its replica. -#}
     {%- if not state.get('missing') and (dbt_backfill.get_source(state.committed, 'replica') or dbt_backfill.is_listed(backfill.replica)) -%}
         {%- do dbt_backfill.release_replica(backfill, state) -%}
     {%- endif -%}

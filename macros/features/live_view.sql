@@ -2,17 +2,17 @@
     This file makes the view `<mv>__live`, if the option `live_view` is set. The view returns all rows of the query at the version of the last
     barrier, even while the MV is being filled.
 
-    The view contains only literals: the MV's version after the barrier, the version of the upstream, the positions. So the view is exact whenever it
-    is read, even in the middle of the next barrier. It shows the last barrier until it is replaced after the next barrier. If the files of one of its
-    versions were removed, reading the view fails; the view never shows wrong rows.
+    The view contains only literals: the MV's version after the barrier, the version of the upstream, the positions. So the view is always exact, even
+    while the next barrier runs. After that barrier, a new view replaces the view. If somebody has removed files of one of the view's versions,
+    reading the view fails; the view never shows wrong rows.
 
-    The view is only for users. No decision of this package depends on the view. If the view is lost, nothing else is lost.
+    The view is only for users. No decision of this package depends on the view.
 -#}
 
 
 {#-
-    Return the properties of the existing live view; none if there is no live view. Before anything is written, refuse another table or view of that
-    name, and a schema in which Spark cannot make views. To test the schema, make a trial view and drop it immediately.
+    Return the properties of the existing live view; none if there is no live view. Refuse another table or view of that name, and a schema in which
+    Spark cannot create views. To test the schema, create a trial view and drop it immediately. A run does this before it writes anything.
 -#}
 {% macro check_live_view(backfill) %}
     {%- if dbt_backfill.load_table(backfill.live) is not none -%}
@@ -54,12 +54,12 @@
 
 
 {#-
-    Make the view for a state, after its barrier. If the plan was given up, the state belongs to no version, so the previous view stays. A next
-    generation gets no view, because the view of the MV in use is complete.
+    Make the view for a state, right after the barrier that committed the state. If the plan was given up, the state belongs to no version of the
+    upstream, so the previous view stays. A next generation gets no view, because the view of the MV in use already shows all rows.
 
-    The MV's version is read before the script checks that the state is still the same. So the version belongs to the state. If another run has
-    committed a barrier meanwhile, that run makes the view. The view is made in a script, because outside of a script Iceberg's session catalog would
-    make an Iceberg view. If an Iceberg view is replaced, Spark continues to read its previous text.
+    This macro reads the MV's version before the script checks that the state is unchanged. So the version belongs to the state. If another run has
+    committed a barrier in between, that run makes the view. The view is made in a script: outside of a script, Iceberg's session catalog would make
+    an Iceberg view. If an Iceberg view is replaced, Spark continues to read the previous text of the view.
 -#}
 {% macro run_live_view(backfill, state) %}
     {%- set committed = state.committed -%}
@@ -89,7 +89,7 @@
     end
     {%- endset -%}
     {%- do dbt_backfill.run_table('make the live view of the barrier ' ~ state.epoch, sql) -%}
-    {#- Of the MV's grants, a view can only have `select`. Some catalogs keep the grants of a replaced view, other catalogs do not. -#}
+    {#- A view can have only the grant `select` of the MV's grants. Some catalogs keep the grants of a replaced view, other catalogs do not. -#}
     {%- set grants = {} -%}
     {%- for privilege, grantees in (config.get('grants') or {}).items() if privilege | lower == 'select' -%}
         {%- do grants.update({privilege: grantees}) -%}
@@ -99,11 +99,13 @@
 
 
 {#-
-    At the end of a run that committed no barrier of the MV, make the view if it does not exist. Make it again if it does not belong to the last
-    barrier (for example, because that run died) or to the MV's current version: after a compaction, the files of the previous version may be removed.
-    Drop the view if the model does not have the option any more. While a next generation is filled, the state is that of the next generation, and the
-    MV's own barriers make the view. Without the option, this macro is called only if dbt lists a relation with the view's name. So most runs do not
-    ask Spark for a view.
+    At the end of a run, make a missing or outdated view. If the run committed a barrier of the MV, that barrier has already made the view. A view is
+    outdated if it does not belong to the last barrier, for example because a run died. It is also outdated if it does not belong to the MV's current
+    version: after a compaction, the files of the previous version may be removed. While a next generation is filled, `result` has the state of the
+    next generation, so this macro makes no view then.
+
+    Drop the view if the model does not have the option any more. Without the option, a run calls this macro only if dbt lists a relation with the
+    view's name.
 
     Arguments:
       result (dict): the result of run_barriers or run_beside.
@@ -127,8 +129,7 @@
 
 
 {#-
-    Return a script that drops the view. It is a script because in a script Iceberg's session catalog does not treat the view as an Iceberg view. If
-    there is no view, the script does nothing.
+    Return a script that drops the view if the view exists. Inside a script, Iceberg's session catalog does not treat the view as an Iceberg view.
 -#}
 {% macro get_drop_live_view_sql(live) -%}
     begin
@@ -139,8 +140,8 @@
 
 {#-
     Return the view's query, which returns all rows of the model's query (Q) at the version of the committed barrier. The rows up to the position come
-    from the MV. The other rows come from Q over the upstream; they include rows with a null in the key, because no range has read them. All rows come
-    from Q over the upstream while vnodes have different positions, columns are being filled, or the MV has previous rows in a sweep.
+    from the MV. The other rows come from Q over the upstream. Rows with a null in the key are among the other rows, because no range has read them.
+    All rows come from Q over the upstream if the vnodes have different positions, if columns are being filled, or during a sweep.
 
     Arguments:
       state (dict): as read_state returned it, not `dirty`.

@@ -1,20 +1,20 @@
 {#-
     This file makes the replica, `<mv>__replica`: a copy of the rows of the upstream that are still to be read, with the columns that the query needs.
-    The files of the replica are ordered by the key, with about one file for each range ahead. Without a replica, each range reads the whole upstream
-    if the files of the upstream are not ordered by the key.
+    The files of the replica are ordered by the key, with about one file for each range ahead. Without a replica, each range
+    reads the whole upstream, if the files of the upstream are not ordered by the key.
 
-    The replica only provides the rows of a range; the plan does not depend on it. A range has the replica's rows, and for each key that changed after
-    the replica's version the key's new row, see get_copied_source. If these changes are not known, or if the run executes a plan of another run, the
-    range is read from the upstream itself.
+    The replica only provides the rows of a range; the plan does not depend on the replica. A range has the replica's rows. If a key has changed
+    since the replica was made, the range has the new row of this key instead, see get_copied_source. The range is read from the upstream itself if
+    these changes are not known, or if the run executes a plan of another run.
+
     A plan contains the replica as the source of the role `replica`: {
       'relation', 'kind', 'id': an id of the replica's creation, 'version': the version of the replica's table; none if the replica must not be read
         any more,
       'definition': as JSON {
-        'version': the upstream's version that it shows, as text, 'query_hash', 'query_columns': the hash and columns of the query that it was made
-          for,
-        'vnodes', 'vnode_count': the vnodes whose rows it has, 'columns': the names of the upstream's columns that it has,
-        'ranges': how many of the next ranges it has rows for; none for all ranges,
-        'scans': see get_bounds_sql; none if it is not known
+        'version': the version of the upstream that was copied, as text, 'query_hash', 'query_columns': the hash and columns of the query,
+        'vnodes', 'vnode_count': the vnodes whose rows were copied, 'columns': the names of the upstream's columns that were copied,
+        'ranges': how many of the next ranges were copied; none for all ranges,
+        'scans': see get_bounds_sql; none if not known
       }
     }
 -#}
@@ -45,7 +45,7 @@
             or dbt_backfill.load_table(backfill.replica) is none -%}
         {{ return(none) }}
     {%- endif -%}
-    {#- Another run may have made another replica since then. Also, the replica's version may expire, for example if somebody compacts all tables of a
+    {#- Another run may have replaced the replica. Also, the replica's version may expire, for example if somebody compacts all tables of a
         schema. -#}
     {%- if seen == source.id -%} {{ return(source) }} {%- endif -%}
     {{ return(source if dbt_backfill.read_replica(backfill) == {'id': source.id, 'version': source.version} else none) }}
@@ -59,10 +59,9 @@
 
 
 {#-
-    Return why no replica can be made, see make_replica; none if a replica can be made. A replica needs the format of the upstream, because another
-    format may return other types than were written. No replica is made if the model has the user's own change table, because the owner may delete
-    events from that table. A replica needs check_key, because if a key appears twice, the feed does not always report that one of the two rows was
-    deleted.
+    Return why no replica can be made, see make_replica; none if a replica can be made. A replica needs the format of the upstream, because a table of
+    another format may change the types of the columns. If the model has the user's own change table, no replica is made, because the owner may delete
+    changes from that table. A replica needs check_key: if a key appears twice, the feed does not always report that one of its two rows was deleted.
 -#}
 {% macro why_no_replica(upstream, feed, options) %}
     {%- set name, format = upstream.relation.render(), dbt_backfill.upstream_traits(upstream).copy_format -%}
@@ -74,9 +73,9 @@
 
 
 {#-
-    Return the choice. If its range is to be read from a replica, its plan gets a source of the role `replica`; the replica is made now if it does not
-    exist. 'copy' is the source to read; absent if the upstream itself is read. A plan that reads no replica still records the last replica, without a
-    version, because the record says how often the upstream would be read without a replica.
+    Return the choice. If the range is to be read from a replica, the plan gets a source of the role `replica`, and the choice gets this source as
+    'copy'. This macro makes a missing replica. A plan that reads no replica still records the last replica, without a version, because the record has
+    the number of scans without a replica.
 
     Arguments:
       found (dict or none): the result of find_replica.
@@ -85,13 +84,13 @@
     {%- set plan, last = choice.plan, dbt_backfill.get_source(state.committed, 'replica') -%}
     {%- set without = dict(choice, plan=dict(plan, sources=dbt_backfill.with_void_copy(plan.sources, [last] if last else []))) -%}
     {%- if state.finished -%}
-        {#- Record once more that the replica is not read, so that release_replica drops a replica that a run left when it died after the last
-            range. -#}
+        {#- A run may have died after the last range and before it dropped the replica. Record that the replica is not read, so that release_replica
+            drops this replica. -#}
         {{ return(without if last and last.get('version') is not none else choice) }}
     {%- elif not dbt_backfill.may_replicate(backfill) -%}
         {{ return(without) }}
     {%- elif plan.kind != 'advance' or not dbt_backfill.moves_position(plan) -%}
-        {#- A replica with only some ranges records how many ranges it has, so the bounds must stay the same. -#}
+        {#- A replica of only some ranges records the number of these ranges, so their bounds must stay the same. -#}
         {%- set keeps_it = found and plan.kind in ['advance', 'fill']
             and (dbt_backfill.is_whole(found) or plan.get('next_bounds') == state.committed.get('next_bounds')) -%}
         {{ return(dict(choice, plan=dict(plan, sources=plan.sources + [found])) if keeps_it else without) }}
@@ -116,8 +115,8 @@
 
 
 {#-
-    Return the evidence from an earlier run that found the bounds: {'scans', 'rows': how many rows are still to be read}; none if no run has recorded
-    evidence.
+    Return what an earlier run has measured when it found the bounds: {'scans', 'rows': how many rows are still to be read}; none if no run has
+    recorded this.
 
     Arguments:
       source (dict or none): the source of the role `replica` in the committed plan.
@@ -129,15 +128,15 @@
 
 
 {#-
-    True if a plan without a replica gets one. Copying the upstream and reading the copy costs about as much as two scans of the upstream, plus one
-    scan for each part, see docs/replica.md. `auto` makes a replica if the ranges ahead would read many more rows than that.
+    True if a replica is made for a plan that has none. To copy the upstream and read the copy costs about as much as two scans of the upstream, plus
+    one scan for each part, see docs/replica.md. `auto` makes a replica if the ranges ahead would read many more rows than these scans.
 -#}
 {% macro wants_replica(backfill, plan, evidence) %}
     {%- set ahead = dbt_backfill.count_ranges_ahead(plan) -%}
     {%- if ahead == 1 or backfill.options.replicate != 'auto' -%} {{ return(ahead > 1 and backfill.options.replicate == 'always') }} {%- endif -%}
     {%- if not evidence or evidence.get('scans') is none -%} {{ return(false) }} {%- endif -%}
     {%- set spared = [evidence.scans, ahead] | min - 2 - dbt_backfill.count_parts(backfill, plan) -%}
-    {#- A replica costs several statements. It is worth them if it saves reading this number of rows. -#}
+    {#- Making a replica costs several statements. A replica must save reading at least this number of rows. -#}
     {{ return(spared * evidence.rows >= 10000000) }}
 {% endmacro %}
 
@@ -150,8 +149,8 @@
 
 
 {#-
-    Return how many ranges a part has, according to the option `replica_rows`; none if all ranges ahead are copied together. They are copied together
-    if only some vnodes move: the bounds of these vnodes are found again for each barrier, but a part must end at a known bound.
+    Return how many ranges a part has, according to the option `replica_rows`; none if all ranges ahead are copied together. If
+    only some vnodes move, all ranges are copied together: each barrier finds the bounds of these vnodes again, but a part must end at a known bound.
 -#}
 {% macro _count_ranges_of_part(backfill, plan) %}
     {%- set limit, range_size = backfill.options.get('replica_rows'), backfill.options.backfill_rate_limit -%}
@@ -206,7 +205,7 @@
         metastore compares columns by their positions.
     -#}
     {%- if backfill.options.file_format == 'iceberg' -%} {%- do dbt_backfill._drop_own_replica(backfill) -%} {%- endif -%}
-    {#- If Spark raises a condition when files of the upstream are gone, the script catches it and returns `lost`. -#}
+    {#- If Spark reports that files of the upstream do not exist any more, the script catches this condition and returns `lost`. -#}
     {%- if handler -%}
         {%- set sql -%}
             begin
@@ -256,7 +255,7 @@
 
 
 {#-
-    True if the replica's format can keep the columns, and no other table has the replica's name. With `replicate: always`, refuse the run instead of
+    True if the replica's format can store the columns, and no other table has the replica's name. With `replicate: always`, refuse the run instead of
     returning false.
 -#}
 {% macro _can_make(backfill, plan, columns) %}
@@ -284,9 +283,8 @@
 
 {#-
     Return the statement that makes the copy. Each partition `__bf_part` holds the keys of one range, or of some neighbouring ranges, in its own
-    directory. A distribution by hash alone would mix the keys of several ranges in one file. A hint distributes the rows, so Spark splits a large
-    partition among several tasks, and each task sorts and writes its rows. Spark does so only if adaptive execution is on
-    (`spark.sql.adaptive.enabled`, the default).
+    directory. A distribution only by hash would mix the keys of several ranges in one file. If adaptive execution is on
+    (`spark.sql.adaptive.enabled`, the default), the hint lets Spark split a large partition among several tasks. Each task sorts and writes its rows.
 
     Arguments:
       bounds (list): the bounds of the ranges ahead.
@@ -330,8 +328,8 @@
 
 
 {#-
-    Return the properties of the replica. The replica keeps statistics only for the columns of the key, which come first, because only these
-    statistics are used to skip files.
+    Return the properties of the replica. The key's columns come first, and the replica keeps statistics only for them, because barriers skip
+    files only by the key.
 -#}
 {% macro _get_replica_properties(backfill, plan, columns, id) %}
     {%- set names, types = columns | map(attribute='name') | list, columns | map(attribute='type') | list -%}
@@ -346,7 +344,7 @@
 {% endmacro %}
 
 
-{#- Drop the replica if no range will be read from it any more, even if a run that died has left the replica. -#}
+{#- Drop the replica if no range will be read from it any more. This also drops a replica of a run that died. -#}
 {% macro release_replica(backfill, state) %}
     {%- set source = dbt_backfill.get_source(state.committed, 'replica') -%}
     {%- set is_used = source and source.get('version') is not none and not state.finished -%}
@@ -375,9 +373,9 @@
 
 
 {#-
-    Release a replica if many rows of a range have changed since the replica was made: reading these changes for each range would cost more than
-    another copy. The next plan makes another replica if that is worth its cost. The table is not dropped, because the versions of a new table would
-    start again at 0. Return true if the replica was released.
+    Release a replica if many rows of a range have changed since the replica was made: to read these changes for each range would cost more than
+    another copy. The next plan may make a new replica. The table is not dropped, because the versions of a new table would start again at 0. Return
+    true if the replica was released.
 
     Arguments:
       result (dict): the result of the script that planned the barrier, see get_plan_script.

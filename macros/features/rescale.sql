@@ -37,10 +37,9 @@
       '__bf_finished', '__bf_position', '__bf_row_count': its initial state
     }. The select returns no row once the plan has been committed or given up.
 
-    Let g be the smaller of the old and new numbers of vnodes. A new vnode gets its keys from the old vnodes with the same remainder modulo
-    g. If a vnode is split, the new vnode with the parent's number gets the parent's count of rows, so the sum of the counts stays the same. If vnodes
-    with different positions are merged, fewer rows count as read: each merged vnode counts at most as many rows as the vnode with the lowest
-    position.
+    Let g be the smaller of the old and new numbers of vnodes. A new vnode gets its keys from the old vnodes with the same remainder modulo g. If a
+    vnode is split, the new vnode with the old number keeps the count of rows, and the other new vnodes count 0. So the sum of the counts stays the
+    same. If vnodes with different positions are merged, each of them counts at most as many rows as the vnode with the lowest position.
 -#}
 {% macro get_rescaled_vnodes_sql(backfill, state, plan) -%}
     {%- set former_count, shared = state.committed.vnode_count, [state.committed.vnode_count, plan.vnode_count] | min -%}
@@ -48,8 +47,8 @@
     {%- set descending = dbt_backfill.is_descending(plan.key) -%}
     {%- set least_by = 'max_by' if descending else 'min_by' -%}
     {#-
-        Nulls sort first, so in ascending order a vnode that has not begun is the least advanced one. In descending order the greatest position is the
-        least advanced one, so this term sorts a vnode that has not begun as the greatest.
+        A vnode that has not begun has the position null and is the least advanced vnode. In ascending order this is correct without a term, because
+        nulls sort first. In descending order the greatest position is the least advanced, so this term sorts such a vnode last.
     -#}
     {%- set begins = 'not former.backfill_finished and ' ~ positions[0] ~ ' is null' -%}
     {%- set order = ['not former.backfill_finished', begins] if descending else ['former.backfill_finished'] -%}
@@ -90,7 +89,7 @@
 {% macro get_lowering_sql(backfill, state, plan) -%}
     {%- set keys, columns = plan.key, dbt_backfill.mv_columns(plan.key, 'mv.') -%}
     {%- set positions = dbt_backfill.position_columns(keys, 'vnodes.__bf_position.') -%}
-    {#- No vnode has a lower position than this. -#}
+    {#- `range_high` is the lowest position of all vnodes, so only rows above this position have to be removed. -#}
     {%- set bounds = dbt_backfill.window_predicate(keys, columns, {'range_low': plan.get('range_high'), 'last_range': true}) -%}
     merge into {{ backfill.mv.render() }} as mv
     using (

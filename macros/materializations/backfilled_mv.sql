@@ -7,7 +7,7 @@
     steps: observe, plan, merge the changes, merge the next range, commit the progress. docs/barrier.md has a drawing of a barrier.
 -#}
 {% materialization backfilled_mv, adapter='spark', supported_languages=['sql'] %}
-    {#- dbt passes `--sample` to macros only in the invocation's arguments. -#}
+    {#- Macros can see the flag `--sample` only in the arguments of the invocation. -#}
     {%- set sampled = invocation_args_dict.get('sample') is not none -%}
     {%- set reads_nothing = flags.EMPTY or sampled -%}
     {%- set existing_relation = load_relation(this) -%}
@@ -44,14 +44,14 @@
     {%- if not is_former and (config.persist_relation_docs() or config.persist_column_docs()) -%}
         {%- do dbt_backfill.apply_docs(backfill, found, state) -%}
     {%- endif -%}
-    {#- Rows that a sweep has not compared yet, and columns that are being filled, may still violate the contract. -#}
+    {#- During a sweep, rows that were not compared yet may violate the contract. So may columns that are being filled. -#}
     {%- set is_whole = not reads_nothing and not is_former and not dbt_backfill.is_sweeping(state) and not dbt_backfill.get_filling(state) -%}
     {%- set has_constraints = found and ((config.get('contract') or {}).enforced or 'dbt_backfill.constraints' in found.properties) -%}
     {%- if is_whole and has_constraints -%} {%- do dbt_backfill.apply_constraints(backfill, found.properties) -%} {%- endif -%}
 
     {{ dbt_backfill.run_all_hooks(post_hooks, outside_first=false) }}
 
-    {#- Tests of the same invocation look up both relations in dbt's cache. -#}
+    {#- Return both relations, because tests of the same invocation look them up in dbt's cache. -#}
     {{ return({'relations': [backfill.mv, backfill.progress]}) }}
 {% endmaterialization %}
 

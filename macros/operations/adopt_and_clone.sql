@@ -1,13 +1,13 @@
 {#-
-    Let an existing table become the MV of a model, with its rows: mark the table, so that the next run of the model adopts it. That run
-    checks the table's columns and keys, creates the state, and begins to compare the rows with the query, slice by slice, and to merge the
-    differences. This operation only writes the mark, a table property. It can be repeated.
+    Mark an existing table, so that the next run of a model adopts the table: the table becomes the MV of the model and keeps its rows. That run
+    checks the columns and keys of the table and creates the state. Then barriers compare the rows with the query, slice by slice, and merge the
+    differences. This operation only writes the mark, which is a table property, and can be repeated.
 
     Usage:
       dbt run-operation adopt_table --args '{model: my_mv}'
 
     Arguments:
-      model (string): the model's name, or `package.name`; of one with versions `name.v2`.
+      model (string): the model's name, or `package.name`, or `name.v2` if the model has versions.
 -#}
 {% macro adopt_table(model=none) %}
     {%- set node = dbt_backfill.find_backfilled_mv(model, 'adopt_table') -%}
@@ -27,7 +27,7 @@
     {%- elif state is not none and state.epoch > 0 -%}
         {%- do dbt_backfill.refuse_other_state(adopted) -%}
     {%- endif -%}
-    {#- The mark is a hash, because Spark hides a property whose text looks like a secret, which a model's name may do. -#}
+    {#- The mark is a hash, because Spark hides a property whose text looks like a secret. The name of a model may look like a secret. -#}
     {%- set mark = {'dbt_backfill.adopt': local_md5(node.unique_id)} -%}
     {%- do dbt_backfill.run_table('mark ' ~ mv.identifier, dbt_backfill.get_set_properties_sql(mv, mark), mv) -%}
     {%- set rows = dbt_backfill.run_json(
@@ -46,15 +46,16 @@
     Make the MV of a model a copy of another MV, including its state, for CI or another target. The copy continues from the position of the
     original. On Delta it is a shallow clone, on Iceberg a copy of the rows. The copy has its own id. The original is not changed.
 
-    The MV and the state are copied at versions that belong together: the versions that they have while no barrier is running and the state does not
-    change. Until the state is copied, the copy is a clone without a state, and no run treats it as an MV. If the operation ends early, repeat it.
+    The operation copies the MV and the state at two versions that belong together. To find these versions, it checks that no barrier has begun, and
+    that the state has not changed while the versions were read. Before the state is copied, the copy is a clone without a state, which no run treats
+    as an MV. If the operation ends early, repeat the operation.
 
     Usage:
       dbt run-operation clone_backfill --args '{model: my_mv, source: prod.my_mv}'
 
     Arguments:
-      model (string): the model's name, or `package.name`; of one with versions `name.v2`.
-      source (string): the MV to copy, with its schema; or only a schema, for the MV of the same name there.
+      model (string): the model's name, or `package.name`, or `name.v2` if the model has versions.
+      source (string): the MV to copy, with its schema; or only a schema, to copy the MV of the same name in this schema.
       replace (boolean): true to drop an existing clone that has the MV's name but no state.
 -#}
 {% macro clone_backfill(model=none, source=none, replace=false) %}
@@ -91,7 +92,7 @@
 
 
 {#-
-    Return the description of the original, as observe_operated does, and 'versions': the versions of 'mv' and 'progress' that belong
+    Return the facts about the original that observe_operated returns for an MV, and 'versions': the versions of 'mv' and 'progress' that belong
     together. `schemas`: the names of the existing schemas.
 -#}
 {% macro observe_original(clone, source, schemas) %}
@@ -107,7 +108,7 @@
     {%- endfor -%}
     {%- if existing.mv is none or existing.progress is none -%}
         {%- do dbt_backfill.refuse(
-            original[('mv' if existing.mv is none else 'progress')].render() ~ ' does not exist, so there is no MV with its state to copy',
+            original[('mv' if existing.mv is none else 'progress')].render() ~ ' does not exist, but clone_backfill needs an MV and its state',
             'Set source to an MV that dbt run has created', mv=clone.name
         ) -%}
     {%- endif -%}
@@ -117,7 +118,7 @@
     {%- do dbt_backfill.check_barrier_is_committed(state, clone.name, 'Copy ' ~ relation.render() ~ ' once a run has committed it') -%}
     {%- if dbt_backfill.read_version(original, 'progress') != version -%}
         {%- do dbt_backfill.refuse(
-            'a run of ' ~ relation.render() ~ ' changed its state while clone_backfill was reading it',
+            'a run changed the state of ' ~ relation.render() ~ ' while clone_backfill was reading this state',
             'Repeat the operation while no barrier runs', mv=clone.name
         ) -%}
     {%- endif -%}
@@ -126,8 +127,8 @@
 
 
 {#-
-    Return true if the tables have to be copied, and false if only the last step of a clone is missing. Drop an unfinished clone. With `replace`, also
-    drop a clone without a state. Refuse to replace any other table.
+    Return true if the tables have to be copied, and false if only the last step of a clone is missing. First drop the MV of an unfinished clone that
+    has no state yet. With `replace`, drop any clone without a state. Refuse to replace any other table.
 -#}
 {% macro prepare_clone(clone, original, replace) %}
     {%- set name = clone.mv.render() -%}
@@ -186,8 +187,8 @@
 
 
 {#-
-    Return the statement that copies the state. Its rows get the id of the copy and are otherwise unchanged. Two facts that are not known for the copy
-    are removed: the barriers that its history may lack, and the snapshot of an Iceberg MV after a barrier.
+    Return the statement that copies the state. The copied rows differ only in the id, and lack two facts that are not known for the copy: the
+    barriers that the history may lack, and the snapshot of an Iceberg MV after a barrier.
 -#}
 {% macro _get_copy_of_state_sql(clone, original, id) -%}
     {%- set last = dict(original.state.committed, backfill_id=id) -%}
@@ -206,7 +207,7 @@
 {%- endmacro %}
 
 
-{#- Return the statement that copies the history. An MV does not need a history. -#}
+{#- Return the statement that copies the history. -#}
 {% macro _get_copy_of_history_sql(clone, original, id) -%}
     {%- set shown, columns = dbt_backfill.history_columns(), [] -%}
     {%- for name in shown.recorded.keys() | list + shown.derived.keys() | list -%}
@@ -220,8 +221,8 @@
 
 
 {#-
-    Return the statement that creates a copy of a table of the original with these rows. The copy gets the table properties of the original that are
-    settings, except properties that Spark hides. It also gets the properties `own`.
+    Return the statement that creates a copy of a table of the original with these rows. The copy gets the properties `own`, and those table
+    properties of the original that are settings and that Spark does not hide.
 -#}
 {% macro _get_copy_sql(clone, original, table, own, rows, partitions='') -%}
     {%- set kept = {} -%}

@@ -1,5 +1,5 @@
 {#-
-    Return the progress of the project's MVs: a select of one row per MV, or per vnode, for the user's own model, dashboard or alert.
+    Return a select of the progress of the project's MVs, for the user's own model, dashboard or alert. The select has one row per MV, or per vnode;
     progress_of_mv_columns and progress_of_vnode_columns list its columns. An MV without a state has no row. As a run-operation, this macro prints a
     table that also shows how far each MV is behind its upstream.
 
@@ -10,7 +10,7 @@
       dbt run-operation backfill_progress --args '{format: json}'
 
     Arguments:
-      models (string or list): the names of models, as verify_backfill takes them; all backfilled_mv by default. So is `model`.
+      models (string or list): the names of models, written as for verify_backfill; by default all backfilled_mv. `model` has the same meaning.
       by (string): `vnode` for one row per vnode.
       format (string): only for the run-operation: `json` prints an object per line, for programs.
 -#}
@@ -22,10 +22,11 @@
     {%- if by not in [none, 'vnode'] -%}
         {%- do dbt_backfill.refuse_argument('backfill_progress', 'by', by, 'vnode, or leave it out') -%}
     {%- endif -%}
-    {#- While dbt parses the model that contains the select, this macro reads nothing. -#}
+    {#- While dbt parses the model that calls this macro, read nothing. -#}
     {%- set backfills = dbt_backfill.find_backfills(model if models is none else models) if execute else [] -%}
     {%- set states = backfills | selectattr('why', 'none') | list -%}
-    {#- Return the select to a model and to the user's own operation. dbt parses models even in an invocation of an operation. -#}
+    {#- A model, or the user's own operation, gets the select. Even in an invocation of an operation, dbt parses the models, which may call this
+        macro. -#}
     {%- if execute and invocation_args_dict.get('which') == 'run-operation'
             and invocation_args_dict.get('macro', '').split('.')[-1] == 'backfill_progress' -%}
         {%- do dbt_backfill.report_progress(backfills, states, by, format) -%}
@@ -66,7 +67,7 @@
                 else 'its state has the format ' ~ format ~ ', which this version of the package does not read'
                     if format != dbt_backfill.state_format() else none -%}
             {%- if generation is none or why is none -%}
-                {#- The controls of the MV in use apply to its next generation. -#}
+                {#- The controls of the MV in use also apply to its next generation. -#}
                 {%- do found.append({
                     'model': dbt_backfill.get_model_name(node), 'generation': generation, 'relations': relations, 'why': why,
                     'has_history': why is none and dbt_backfill.load_table(relations.barriers) is not none,
@@ -102,8 +103,8 @@
 
 
 {#-
-    Print the data of the page that the command `dbt-backfill report` makes: one line of JSON for the project, and one per MV. The operation writes
-    nothing.
+    Print the data from which the command `dbt-backfill report` makes a page: one line of JSON for the project, and one line per MV. The operation
+    writes nothing.
 
     The first line is {'project', 'target', 'read_at', 'mvs': the number of lines that follow}. The line of an MV has 'model' and
     'generation'. If the MV has no readable state, it also has 'why', the reason as the end of a sentence. Otherwise it has the fields of
@@ -115,11 +116,11 @@
       dbt run-operation backfill_report --args '{models: [my_mv, other_mv]}'
 
     Arguments:
-      models (string or list): the names of models, as verify_backfill takes them; all backfilled_mv by default. So is `model`.
+      models (string or list): the names of models, written as for verify_backfill; by default all backfilled_mv. `model` has the same meaning.
 -#}
 {% macro backfill_report(models=none, model=none) %}
     {%- do dbt_backfill.check_argument_names('backfill_report', kwargs, ['model', 'models'], 'backfill_report') -%}
-    {#- dbt parses the models before an operation, and a model may call this macro. Nothing is read then. -#}
+    {#- Before an operation, dbt parses the models, and a model may call this macro. In this case read nothing. -#}
     {%- if not execute -%} {{ return('') }} {%- endif -%}
     {%- set backfills = dbt_backfill.find_backfills(model if models is none else models) -%}
     {%- set states = backfills | selectattr('why', 'none') | list -%}
@@ -153,8 +154,8 @@
 
 
 {#-
-    Return the rows of get_progress_sql, in the order of the models, with 'source', the table that an MV follows, and how far the MV is behind that
-    table.
+    Return the rows of get_progress_sql, in the order of the models. Each row also has 'source', the table that the MV follows, and how far the MV is
+    behind that table, see find_lags.
 -#}
 {% macro read_progress_and_lags(states) %}
     {{ return(dbt_backfill.find_lags(dbt_backfill.read_progress_rows(
@@ -172,8 +173,8 @@
 
 
 {#-
-    Return the rows with the lag of each MV behind its upstream or change table, read from the log of that table: 'behind' is the number of versions
-    that the MV does not show yet, and 'behind_seconds' is the age of the first of these versions; none if not known.
+    Add to each row the lag of the MV behind its upstream or change table, from the log of that table: 'behind' is the number of versions that the MV
+    does not show yet, and 'behind_seconds' is the age of the oldest of these versions. An unknown value is none.
 -#}
 {% macro find_lags(rows) %}
     {%- set lags, ages, behind = [], [], [] -%}
@@ -194,8 +195,8 @@
 
 
 {#-
-    Return the answer to the question upstream_lag; none if the table does not exist or was replaced by another table, or if nothing was read yet.
-    Also none if the table has no versions of its own: the number of later versions is then not known.
+    Return the answer to the question upstream_lag. Return none if the table does not exist, if another table has replaced it, if no barrier has read
+    it yet, or if the table keeps no versions.
 -#}
 {% macro _find_lag(source) %}
     {%- if not source or source.get('version') is none -%} {{ return(none) }} {%- endif -%}
@@ -267,8 +268,8 @@
 
 
 {#-
-    Print one line of a table. The first column is aligned to the left, the other columns to the right. In a column that is aligned to the left, a
-    value that is too long is shortened.
+    Print one line of a table. The first column is aligned to the left, the other columns to the right. Only a value that is aligned to the left is
+    shortened if it is too long.
 -#}
 {% macro _report_line(values, widths, last_left=false) %}
     {%- set cells = [] -%}

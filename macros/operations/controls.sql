@@ -1,6 +1,6 @@
 {#-
-    Stop the MVs from reading rows of the upstream, from their next barrier on, even in a running dbt run. Changes are still merged, so each
-    MV stays exact as far as it is filled.
+    Stop the MVs from reading more rows of the upstream. This applies from the next barrier on, even in a running dbt run. Barriers still merge
+    changes, so the rows of each MV stay exact.
 
     Usage:
       dbt run-operation pause_backfill --args '{model: my_mv}'
@@ -8,8 +8,8 @@
       dbt run-operation pause_backfill --args '{all: true}'
 
     Arguments:
-      model (string): the model's name, or `package.name`; of one with versions `name.v2`.
-      models (list): several of them.
+      model (string): the model's name, or `package.name`, or `name.v2` if the model has versions.
+      models (list): the names of several models.
       all (boolean): all enabled MVs of the project.
       by (string): the name that is recorded; by default Spark's current user.
 -#}
@@ -20,15 +20,16 @@
 
 
 {#-
-    Set how many rows of the upstream each barrier of the MVs reads, from the next barrier on, even in a running dbt run. The setting replaces
-    `backfill_rate_limit` until the setting is lifted.
+    Set how many rows of the upstream each barrier of the MVs reads at most. The setting applies from the next barrier on, even in a running dbt run.
+    The setting replaces `backfill_rate_limit` until somebody lifts the setting.
 
     Usage:
       dbt run-operation throttle_backfill --args '{model: my_mv, rows: 10000}'
       dbt run-operation throttle_backfill --args '{model: my_mv, rows: default}'
 
     Arguments:
-      rows (integer or string): the number of rows, or `default` to lift the setting. The others: those of pause_backfill.
+      rows (integer or string): the number of rows, or `default` to lift the setting.
+      model, models, all, by: see pause_backfill.
 -#}
 {% macro throttle_backfill(model=none, models=none, all=false, rows=none, by=none) %}
     {%- if rows != 'default' and (rows is not integer or rows < 1) -%}
@@ -42,13 +43,13 @@
 
 
 {#-
-    Lift a pause: the config applies again. A throttle that the pause has replaced does not apply again. If a throttle is set and no pause, the
-    throttle stays.
+    Lift a pause, so that the config applies again. If the pause has replaced a throttle, this throttle does not apply again. A throttle of an MV that
+    is not paused stays.
 
     Usage:
       dbt run-operation resume_backfill --args '{model: my_mv}'
 
-    Arguments: those of pause_backfill.
+    Arguments: see pause_backfill.
 -#}
 {% macro resume_backfill(model=none, models=none, all=false, by=none) %}
     {%- set given = {'model': model, 'models': models, 'all': all, 'by': by} -%}
@@ -87,8 +88,8 @@
 
 
 {#-
-    Set the rate limit of each MV that has another limit, and print the setting that applies afterwards. All MVs are checked before anything is
-    written. With `all`, an MV that has never run is skipped.
+    Set the rate limit of each MV to `value`, unless the MV already has this limit. Then print the setting that applies to the MV. Check all MVs
+    before anything is written. With `all`, skip MVs that have never run.
 
     Arguments:
       given (dict): see find_controlled_nodes.
@@ -104,7 +105,7 @@
         {%- endif -%}
     {%- endfor -%}
     {%- if not controlled -%} {{ return(none) }} {%- endif -%}
-    {#- Ask Spark for the current user and time, for the record. -#}
+    {#- The control records who set it and when. -#}
     {%- set setter = dbt_backfill.run_json(
         'ask who sets it', "select to_json(named_struct('user', current_user(), 'now', unix_micros(current_timestamp())))",
         controlled[0].mv
@@ -134,8 +135,8 @@
 
 
 {#-
-    Return a script that sets a rate limit, and returns the resulting setting. The script inserts a row, which conflicts with no barrier. The time and
-    the user are literals in the script: if the script is sent twice, both rows are equal.
+    Return a script that sets a rate limit, and returns the resulting setting. The script only inserts a row, so it does not conflict with a barrier.
+    The time and the user are literals in the script: if the script is sent twice, both rows are equal.
 
     Arguments:
       setting (dict): {'value', 'by', 'at': microseconds since 1970}.

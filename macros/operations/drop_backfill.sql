@@ -1,9 +1,9 @@
 {#-
-    Drop an MV and all tables and views beside it, see get_relations, after checking that this package created them. If a drop ends early,
+    Drop an MV, and the tables and views beside the MV, see get_relations. First check that this package created all of them. If a drop ends early,
     the same command drops the rest.
 
-    The state is dropped last. While the state exists without its MV, a run of the model is refused, and the state shows the tag that holds a version
-    of its upstream.
+    The state is dropped last. As long as the state exists without its MV, a run of the model is refused, and the state shows which tag holds a
+    version of the upstream.
 
     Usage:
       dbt run-operation drop_backfill --args '{model: my_mv}'
@@ -12,7 +12,7 @@
       dbt run-operation drop_backfill --args '{model: my_mv, generation: next}'
 
     Arguments:
-      model (string): the model's name, or `package.name`; of one with versions `name.v2`.
+      model (string): the model's name, or `package.name`, or `name.v2` if the model has versions.
       mv (string): the table of a model that does not exist any more, with its schema. Use it instead of `model`.
       keep_mv (boolean): drop only the tables beside the MV. Use it if the model is not a backfilled_mv any more, or will adopt the table again.
       generation (string): `next` to drop only the next generation, which a full refresh fills beside the MV. The MV stays unchanged.
@@ -34,12 +34,12 @@
     {%- elif generation not in [none, 'next'] -%}
         {%- do dbt_backfill.refuse_argument(name, 'generation', generation, 'next, or leave it out') -%}
     {%- elif generation and keep_mv -%}
-        {%- do dbt_backfill.refuse_argument(name, 'keep_mv', true, 'false: the MV stays anyway where only its next generation is dropped') -%}
+        {%- do dbt_backfill.refuse_argument(name, 'keep_mv', true, 'false: the MV stays in any case if only its next generation is dropped') -%}
     {%- endif -%}
     {%- set catalog = dbt_backfill.run_table('ask for the catalog', 'select current_catalog()')[0][0] -%}
     {%- set owners = dbt_backfill.get_owners(catalog) -%}
     {%- set node = none if model is none else dbt_backfill.find_model(
-        model, "Name an enabled model, or the table of one that is gone: --args '{mv: my_schema.my_mv}'"
+        model, "Name an enabled model, or the table of a model that no longer exists: --args '{mv: my_schema.my_mv}'"
     ) -%}
     {%- set relation = dbt_backfill.get_plain_relation(
         dbt_backfill.parse_relation(mv | trim) if node is none else dbt_backfill.get_node_relation(node), catalog
@@ -55,8 +55,8 @@
         dbt_backfill.get_relations(relation), name=relation.render() if node is none else dbt_backfill.get_model_name(node)
     ) -%}
     {%- set next, found = dict(dropped, **dbt_backfill.get_next_relations(dropped.mv)), [] -%}
-    {#- Drop the next generation before the MV, because no run would continue it without the MV. But check the tables of both before anything is
-        dropped. -#}
+    {#- Drop the next generation before the MV, because without the MV no run would continue the next generation. Check the tables of both before
+        anything is dropped. -#}
     {%- if generation == 'next' or dbt_backfill.load_table(next.progress) is not none -%}
         {%- do found.append(dbt_backfill.find_tables_of(next, false, owners)) -%}
     {%- endif -%}
@@ -66,8 +66,8 @@
 
 
 {#-
-    Return the arguments of run_drop. Refuse if this package did not create one of the tables. `dropped`: the result of get_relations, and 'name',
-    which is the name of the model, or of the table if the model does not exist any more.
+    Return the arguments of run_drop. Refuse to drop if another program created one of the tables. `dropped`: the result of get_relations, and
+    'name', which is the name of the model; if the model does not exist any more, it is the name of the table.
 -#}
 {% macro find_tables_of(dropped, keep_mv, owners) %}
     {%- set existing = dbt_backfill.get_existing_relations(dropped, ['mv', 'live'] + dbt_backfill.companion_names()) -%}
@@ -84,9 +84,9 @@
 
 
 {#-
-    Drop the tables of an MV that exist and were created by this package, see find_remains, and the tag that holds its upstream. As in dbt-spark, the
-    statements have no PURGE, so the catalog decides whether the files are deleted. Copies of rows of the upstream are dropped with their files,
-    because nobody needs these files.
+    Drop those tables of an MV that this package created, see find_remains. Also drop the tag that holds a version of the upstream. As in dbt-spark,
+    the statements have no PURGE, so the catalog decides whether the files are deleted. Only the copies of rows of the upstream (the replica and the
+    staged rows) are dropped with their files, because nobody needs these files.
 -#}
 {% macro run_drop(dropped, existing, remains) %}
     {%- if not remains.ours -%} {%- do log(dropped.name ~ ': there is nothing to drop', info=true) -%} {%- endif -%}
@@ -109,11 +109,10 @@
 
 
 {#-
-    List the orphans: tables that this package created, but that no enabled backfilled_mv of the project makes, because the model does not
-    exist any more or is not a backfilled_mv any more. The operation prints one line per MV, with the command that drops the MV's tables. The
-    operation itself drops nothing.
+    List the orphans: tables of an MV whose model does not exist any more, is disabled, or is not a backfilled_mv any more. The operation prints
+    one line per MV, with the command that drops the tables of the MV. The operation itself drops nothing.
 
-    An orphan is found by its state, history, controls or live view; an MV without any of these is not found.
+    The operation finds an orphan by its state, history, controls or live view. It does not find an MV without any of these.
 
     Usage:
       dbt run-operation backfill_orphans
@@ -166,7 +165,7 @@
     {%- for name in named -%} {%- do asked.append(dbt_backfill.get_plain_schema(name, catalog)) -%} {%- endfor -%}
     {%- set asked = asked | unique(case_sensitive=true) | list -%}
     {%- set existing = dbt_backfill.read_schemas() -%}
-    {#- A schema of another catalog has a name with two parts, and read_schemas does not list it. -#}
+    {#- The name of a schema in another catalog has two parts, and read_schemas does not list such schemas. -#}
     {%- for name in asked if '.' in name or name | replace('`', '') | lower in existing -%} {%- do found.append(name) -%} {%- endfor -%}
     {%- if not found -%}
         {%- do dbt_backfill.refuse(
@@ -179,7 +178,7 @@
 
 {#-
     Return the tables of MVs that no model makes, see get_relations. Such an MV is found by the name of its state, history, controls or live
-    view. An MV that is a source of this project is left out, because another project makes it.
+    view. Leave out an MV that is a source of this project, because another project makes this MV.
 -#}
 {% macro get_left_relations(schema, tables, owners, catalog) %}
     {%- set known, names, left = [], [], [] -%}
@@ -207,11 +206,11 @@
 {#-
     Return which of the tables of an MV exist, and which of them this package created: {
       `ours`: the names of the tables that this package created, which are keys of get_relations. A live view of another writer is in neither list,
-      `foreign`: for each other table, by name, the evidence that another writer created it, as the end of a sentence,
+      `foreign`: {name: why} of the tables that another writer created. `why` is the end of a sentence,
       'state': as read_state returned it; none if there is no state that this version reads
     }
 
-    A state of another format also counts as created by this package, but it is not read.
+    A state of another format also counts as created by this package, but this version does not read such a state.
 
     Arguments:
       existing (dict): as get_existing_relations returned it.
@@ -226,7 +225,7 @@
         {%- else -%}
             {%- set found = dbt_backfill.read_listed_properties(existing[table], relations[table]) -%}
             {%- do properties.update({table: found}) -%}
-            {#- A history and controls may outlive their MV, so they have no id. -#}
+            {#- A history and controls may exist longer than their MV, so they have no id of an MV. -#}
             {%- if 'dbt_backfill.format' in found and ('dbt_backfill.id' in found) == (table in ['mv', 'progress']) -%}
                 {%- do ours.append(table) -%}
             {%- else -%}
@@ -240,9 +239,8 @@
     {%- endif -%}
     {%- if 'mv' in ours and state is not none and state.committed and not owners.get(dbt_backfill.get_table_key(relations.mv)) -%}
         {#-
-            Another program may have replaced an Iceberg MV: for example dbt, if the model was made a `table` before it was removed. The new table
-            still has the properties of this package. A table without rows counts as the MV, even if a reset has begun, because dropping it loses no
-            rows.
+            Another program may have replaced an Iceberg MV, and the new table still has the properties of this package. For example, the model was
+            changed to a `table` before it was removed. If the new table has no rows, it counts as the MV, because a drop of this table loses no rows.
         -#}
         {%- set other = dbt_backfill.read_other_snapshot(
             relations, properties.mv.get('current-snapshot-id'), properties.mv.get('dbt_backfill.reset', ''), dict(state, planned=none)
@@ -287,13 +285,13 @@
 {% endmacro %}
 
 
-{#- Return a relation with its schema as get_plain_schema writes it, so that the same table always gets the same name. -#}
+{#- Return a relation with its schema in the form of get_plain_schema, so that each table has only one name. -#}
 {% macro get_plain_relation(relation, catalog) %}
     {{ return(relation.incorporate(path={'schema': dbt_backfill.get_plain_schema(relation.schema, catalog)})) }}
 {% endmacro %}
 
 
-{#- Return a schema without spaces, quotes that it does not need, and the name of the session's current catalog. -#}
+{#- Return the name of a schema without spaces, without quotes that the name does not need, and without the session's current catalog. -#}
 {% macro get_plain_schema(schema, catalog) %}
     {%- set parts = [] -%}
     {%- for part in modules.re.findall('\\s*(`(?:[^`]|``)*`|[^`.]+)', schema) -%}

@@ -3,13 +3,13 @@
     whether the ranges will be read from a replica, and the statements with which a barrier writes. The operation refuses everything that a run of the
     model would refuse.
 
-    The operation reads as much as planning does: at most one pass over the keys that are left.
+    The operation reads as many rows as the planning of a barrier: at most one pass over the keys that are left.
 
     Usage:
       dbt run-operation explain_backfill --args '{model: my_mv}'
 
     Arguments:
-      model (string): the model's name, or `package.name`; of one with versions `name.v2`.
+      model (string): the model's name, or `package.name`, or `name.v2` if the model has versions.
 -#}
 {% macro explain_backfill(model=none) %}
     {%- set node = dbt_backfill.find_backfilled_mv(model, 'explain_backfill') -%}
@@ -21,7 +21,7 @@
 
 {#- Return the lines that explain_backfill prints for a model. -#}
 {% macro get_explained_lines(node) %}
-    {#- Overwrite dbt's variable `model` with the node, because macros read the config and the name of the model from this variable. -#}
+    {#- Set dbt's variable `model` to the node, because macros read the config and the name of the model from this variable. -#}
     {%- do model.update(node) -%}
     {%- set backfill = dict(
         dbt_backfill.get_backfill(dbt_backfill.get_node_relation(node), render(node.raw_code) | trim), name=dbt_backfill.get_model_name(node)
@@ -86,8 +86,8 @@
 {% macro _get_plan_lines(backfill, state, plan, replica) %}
     {%- set has_changes, has_range = dbt_backfill.has_changes(state, plan), dbt_backfill.moves_position(plan) -%}
     {%- set moves = has_range or plan.get('fills') -%}
-    {#- These are the steps that a run executes. Only planning counts the changes and the rows of the range, so assume that there are some of
-        both. -#}
+    {#- A run executes these steps. This operation does not count the changes and the rows of the range. So assume that there are changes and
+        rows. -#}
     {%- set staged = {'name': 'staged', 'upserts': 1, 'drops': 0, 'low': none, 'high': none} if has_changes else none -%}
     {%- set steps = dbt_backfill.get_steps(
         backfill, state, dict(plan, range_row_count=1 if moves else none, at_once=false), staged
@@ -155,12 +155,12 @@
 
 
 {#-
-    Return how much is left from a plan with a range on: {
+    Return how much is left, including the range of the plan: {
       'rows': the number of rows that are left,
       'scans': see get_bounds_sql; none if it is not known,
       'bytes': the bytes of the rows that are left, as their share of the upstream's files; none if it is not known,
       'known': true if a run knows these scans. A run measures them only when it finds the bounds of ranges,
-      'copies': true if a run would copy the rows of the ranges before it reads them
+      'copies': true if a run would first copy the rows of the ranges
     }
 -#}
 {% macro _measure_ahead(backfill, state, plan, replica) %}

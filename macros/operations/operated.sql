@@ -1,5 +1,5 @@
 {#-
-    Return the facts about an MV that an operation knows without asking Spark: its relations, the model's 'name', 'options' with the
+    Return the facts about an MV that an operation knows without asking Spark: the relations of the MV, the model's 'name', 'options' with the
     'file_format', and the 'location_root' of its config.
 -#}
 {% macro get_operated(node) %}
@@ -12,8 +12,8 @@
 
 
 {#-
-    Return the result of get_operated for an MV that must exist with its state, and 'state', see read_state, 'late_reset', see
-    observe_state, and 'partitions', see get_backfill.
+    Return the result of get_operated with three more facts: 'state', see read_state, 'late_reset', see observe_state, and 'partitions', see
+    get_backfill. Refuse if the MV or its state does not exist.
 -#}
 {% macro observe_operated(node) %}
     {%- set operated = dbt_backfill.get_operated(node) -%}
@@ -33,8 +33,8 @@
 
 
 {#-
-    Refuse arguments that an operation does not have. `known`: the arguments that the operation has. `unknown`: the given names that are not among
-    these.
+    Refuse arguments that an operation does not have. `known`: the arguments of the operation. `unknown`: the names of other arguments that were
+    given.
 -#}
 {% macro check_argument_names(operation, unknown, known, mv) %}
     {%- for argument in unknown -%}

@@ -1,13 +1,13 @@
 {#-
-    Give up a plan that a run of an MV has left uncommitted. Use this if the plan cannot be executed and the upstream has no new version.
-    The next run repairs the rows that the plan may have changed, and makes a new plan. Nothing is lost. Stop running runs of the model before you use
-    this operation: a run that still executes the plan ends with an error.
+    Give up a plan that a run of an MV has left uncommitted. Use this if the plan cannot be executed and the upstream has no new version. The next run
+    repairs the rows that the plan may have changed, and makes a new plan. Nothing is lost. Stop all runs of the model before you use this operation:
+    a run that still executes the plan ends with an error.
 
     Usage:
       dbt run-operation abandon_plan --args '{model: my_mv}'
 
     Arguments:
-      model (string): the model's name, or `package.name`; of one with versions `name.v2`.
+      model (string): the model's name, or `package.name`, or `name.v2` if the model has versions.
 -#}
 {% macro abandon_plan(model=none) %}
     {%- set node = dbt_backfill.find_backfilled_mv(model, 'abandon_plan') -%}
@@ -37,17 +37,17 @@
 
 {#-
     Change the number of vnodes of an MV to a multiple or a divisor of the current number, at any time of its backfill. This is a barrier of
-    the kind `rescale`, which does not read the upstream. If vnodes with different positions are merged, their rows above the lowest
-    position are removed from the MV, and the next ranges read them again.
+    the kind `rescale`, which does not read the upstream. If vnodes with different positions are merged, the rows above the lowest
+    of these positions are removed from the MV, and the next ranges read these rows again.
 
-    If the operation ends early, repeat the operation, or run the model: both continue its plan.
+    If the operation ends early, repeat the operation or run the model: both continue the stored plan.
 
     Usage:
       dbt run-operation rescale_backfill --args '{model: my_mv, vnode_count: 1024}'
 
     Arguments:
-      model (string): the model's name, or `package.name`; of one with versions `name.v2`.
-      vnode_count (integer): the new number of vnodes. A full refresh sets it back to the number in the config.
+      model (string): the model's name, or `package.name`, or `name.v2` if the model has versions.
+      vnode_count (integer): the new number of vnodes. A full refresh sets the number of the config again.
 -#}
 {% macro rescale_backfill(model=none, vnode_count=none) %}
     {%- set node = dbt_backfill.find_backfilled_mv(model, 'rescale_backfill') -%}
@@ -100,7 +100,7 @@
     {%- set stored = dbt_backfill.run_json('plan the barrier ' ~ plan.epoch, sql, operated.mv)[0].get('plan') or {} -%}
     {%- if [stored.get('plan_id'), stored.get('kind')] != [plan.plan_id, plan.kind] -%}
         {%- do dbt_backfill.refuse(
-            'another run has begun its barrier ' ~ plan.epoch ~ ' meanwhile', 'Nothing was changed; repeat the operation', mv=operated.name
+            'another run began the barrier ' ~ plan.epoch ~ ' during this operation', 'Nothing was changed; repeat the operation', mv=operated.name
         ) -%}
     {%- endif -%}
     {{ return(stored) }}

@@ -1,11 +1,11 @@
 {#-
-    This file reads a change table of the user's own. It has events with an operation and a sequence. With such a table the upstream needs no feed of
-    its own. The change table is a Delta or Iceberg table, and its new rows are read like new rows of an upstream: the events of a barrier are the
-    rows that were added since the last barrier, whatever their sequence.
+    The macros of this file read a change table that the user provides. With a change table, the upstream needs no feed of its own. The change table
+    is a Delta or Iceberg table of events, which have an operation and a sequence. The events of a barrier are the rows that were added to the change
+    table after the last barrier, whatever their sequence.
 
     The version of the change table is read before the upstream's version is chosen. So the upstream may be ahead of the events, and later events may
-    repeat changes that the upstream already has. The upstream is never behind the events, because the user has to make sure that it
-    contains every change whose event can be read.
+    repeat changes that the upstream already has. The upstream is never behind the events if the user makes sure that the upstream contains every
+    change whose event can be read.
 -#}
 {% macro get_change_table(feed, upstream, sql) %}
     {%- set relation = dbt_backfill.get_read_relation(feed.node, sql) -%}
@@ -24,7 +24,7 @@
 {% endmacro %}
 
 
-{#- Return the text that a plan records about the option. By this text a later run notices if the option was changed. -#}
+{#- Return the text that a plan records about the option change_feed. A later run compares this text to find out if the option was changed. -#}
 {% macro describe_change_table(feed) %}
     {{ return(feed.relation.render() ~ ' (operation ' ~ feed.operation ~ '; sequence ' ~ feed.sequence | join(', ')
         ~ '; deletes ' ~ feed.deletes | join(', ') ~ ')') }}
@@ -43,9 +43,9 @@
 
 
 {#-
-    Return the events in (from_version, to_version] of the change table, as the question upstream_changes returns them. The sequence orders
-    the events of a key. An event is late if an event of its key with the same or a later sequence was read before it. A late event is left
-    out. The earlier version of the change table is read only for the keys of events that may be late.
+    Return the events in (from_version, to_version] of the change table, in the form of the question upstream_changes. The sequence orders the events
+    of a key. An event is late if an earlier barrier has read an event of the same key with the same or a later sequence. Late events are left out. To
+    find them, from_version of the change table is read for the keys of events that may be late.
 
     Arguments:
       columns (list): as get_feed_columns returned them.
@@ -94,7 +94,7 @@
 {% endmacro %}
 
 
-{#- Return the upstream's columns. The change table must have the same columns with the same types. -#}
+{#- Return the upstream's columns. Refuse a change table that does not have these columns with the same types. -#}
 {% macro get_feed_columns(feed) %}
     {%- set own, upstream = dbt_backfill.get_table_columns(feed.relation), dbt_backfill.get_table_columns(feed.upstream) -%}
     {%- set types = dbt_backfill.types_by_name(own) -%}

@@ -1,27 +1,27 @@
 {#-
-    Return the macro that answers a question about an upstream. The questions are the contract of an upstream: barriers ask them. Each kind of
-    upstream answers a question with the macro `<kind>_<question>` in `upstreams/<kind>/`. The dict `<kind>_upstream_traits` has the fixed answers of
-    a kind. Outside of `upstreams/<kind>/`, only get_upstream, get_change_table and get_table_format know the kinds. docs/new_upstream.md lists the
-    promises of a new kind.
+    Return the macro that answers a question about an upstream. The questions that barriers ask are the contract of an upstream. Each kind of upstream
+    answers a question with the macro `<kind>_<question>` in `upstreams/<kind>/`. The dict `<kind>_upstream_traits` has the fixed answers of a kind.
+    Outside of `upstreams/<kind>/`, only get_upstream, get_change_table and get_table_format know the kinds. docs/new_upstream.md lists the promises
+    of a new kind.
 
-    A version is an opaque text: only the kind that made it orders and renders it. Other code stores a version, passes it back to the kind, and
+    A version is an opaque text. Only the upstream's kind can order and render versions. Other code stores a version, passes it back to the kind, and
     compares it for equality. Each kind may add keys of its own to `observed`.
 
     Arguments of several questions:
       upstream      {'relation', 'kind'}: an upstream, or a change table of the user's own; the kind may add other entries
       observed      the answer of read_upstream in this run
       source        the record of an upstream in a plan: {'relation', 'kind', 'id', 'version', 'committed_at'}; relation is text
-      committed     the source of the plan from which changes are read; for upstream_gap and check_followed also 'key': the names of
-                    the upstream's columns that form the key of the plan
+      committed     the source of the plan from which changes are read; for upstream_gap and check_followed with the entry 'key': the names of the
+                    upstream's columns that form the key of the plan
 
     Every kind answers:
       read_upstream(upstream, since, log=none)    the current state of the table, a dict: {
           'version': the current version; it contains every commit until this read, and no later commit,
-          'committed_at': the time of its commit, as text; none if it is not known,
-          'id': text that changes if the table is replaced by another table, or if the kind follows it in another way,
+          'committed_at': the time of the version's commit, as text; none if the time is not known,
+          'id': text that changes if the table is replaced by another table, or if the kind follows the table in another way,
           'altered': true if the table may already have columns that this version does not have; absent if that cannot be,
           and other entries that the kind's own answers need
-        }. `since`: the source of the committed plan; none if nothing was read yet. `log`: the result of log_sql; none if log_sql was not asked
+        }. `since`: the source of the committed plan; none if nothing was read yet. `log`: the result of log_sql; none if log_sql was not called
       check_feed(observed)                        refuse a table whose changes cannot be followed
       upstream_read(upstream, version)            the table at a version, as text for FROM: the same rows at every read
       upstream_changes(observed, from_version, to_version, keys, view)    the changes in (from_version, to_version], a dict: {
@@ -39,36 +39,39 @@
         }. `keys`: none for rows that are only added; `view`: a name for the temporary view that the kind may make. Each plan has a
         view name of its own, because models share a session
       upstream_gap(observed, committed)           why the feed does not list every change between a version and the current version, see new_gap; none
-        if it lists all of them. The trait lost_conditions lists the gaps that are found only when the feed is read
+        if the feed is complete. Some gaps are found only when the feed is read, see the trait lost_conditions
       continues_upstream(observed, committed)     true if the table is still the table of `committed`, and its history continues from there.
-        upstream_gap requires more: the table's own feed must list the changes
+        This is weaker than upstream_gap, which also requires that the table's own feed lists the changes
       upstream_readable(observed, source)         true if a version can still be read
       committed_at(observed, version)             the time of a version's commit, as text; none if it is not known any more
       row_count_sql(upstream, version)            a scalar subquery of the approximate number of rows; null if it is not known
 
-    Asked only if the named trait says so:
+    Asked only of a kind that has the named trait:
       log_sql(upstream)                           log_in_state: a scalar subquery for read_upstream's `log`, which saves a statement
-      forgets_keys(observed, committed, source)   may_forget_keys: true if the feed from `committed` to now may leave out a key of the version of
-        `source`, which lies between the two: a feed that compares two versions does not list a row that was inserted and deleted between them
-      reads_by_zone(observed, columns)            may_read_by_zone: true if a value of one of these timestamp columns is another moment in a session
-        with another time zone
+      forgets_keys(observed, committed, source)   may_forget_keys: true if the feed from the version of `committed` to the current version may leave
+        out a key of the version of `source`, which lies between these two versions. An example is a feed that compares only two versions: it does
+        not list a row that was inserted and deleted between them
+      reads_by_zone(observed, columns)            may_read_by_zone: true if the value of one of these timestamp columns depends on the time zone of
+        the session
       check_key_order(upstream, columns)          may_order_texts_otherwise: refuse a text key that the kind orders differently than Spark
-      hold(source, name)                          holds_versions: keep a version from expiring, under a name. The version that was held under this
-        name before is released. Returns true if the version is kept
+      hold(source, name)                          holds_versions: keep a version from expiring, under a name. The version that was previously held
+        under this name is released. Returns true if the new version is held
       release(source, name)                       holds_versions: release the held version
-      held_version(observed, name)                holds_versions: the held version; none if there is none
-      copy_properties(source)                     copy_format: the table properties that a copy needs to have the same columns
-      upstream_lag(observed, source)              unless stages_ranges: {'versions': the number of versions committed since the source,
-        'since': the commit time of the first of these versions, none if there are none}; none if the log does not reach back to the source
-      byte_count(upstream)                        unless stages_ranges: the current size of the upstream's files in bytes
+      held_version(observed, name)                holds_versions: the held version; none if no version is held
+      copy_properties(source)                     copy_format: the table properties with which a copy can have the same columns as the upstream
+
+    Asked only of a kind that does not stage ranges:
+      upstream_lag(observed, source)              {'versions': the number of versions after the version of the source, 'since': the commit time of
+        the first of these versions, none if there is no such version}; none if the log does not reach back to the source
+      byte_count(upstream)                        the current size of the upstream's files in bytes
 
     A kind that stages ranges is a live database: a barrier reads the database once, while the barrier is planned. Only such a kind answers the
     following questions:
       needed_feed(upstream, options, sql)         the change table, from which this kind is followed; refuse a model without a change table.
         `options`: the result of read_change_feed
       noted_feed(source)                          the change table that a plan has recorded
-      bounds_sql(upstream, keys, window, counts)  a select of JSON, {'bounds': for each count the key after that number of rows of the window, as
-        texts of literals; null if there are fewer rows}. `window` is a predicate
+      bounds_sql(upstream, keys, window, counts)  a select of JSON, {'bounds': for each number of `counts` the key after that number of rows of the
+        window, as texts of literals; null if there are fewer rows}. `window` is a predicate
       stage_range(backfill, state, observed, plan, again)    copy the rows of a plan, and wait until the feed has the events of all
         commits that the rows may show: {'plan': with the copy as a source of the role `stage`, 'unclear', 'waits', 'seen'}
       stage_kept(stage)                           true if the rows that were staged for a plan can still be read
@@ -88,10 +91,10 @@
       'holds_versions', 'log_in_state', 'may_forget_keys', 'may_read_by_zone', 'may_order_texts_otherwise': true if the kind answers the questions of
         this trait, see the contract above,
       'may_be_cached': true if a catalog may show a version that is not the current one,
-      'takes_added_columns': true if the table may get another column without a gap. If so, a query is refused if such a column would change the
-        query's values: by a star in an expression, or because the column would hide an alias that the query reads,
+      'takes_added_columns': true if the table may get another column without a gap. If so, a query is refused if a new column would change the
+        query's values. This happens with a star in an expression, and with an alias that the query reads and that the column would hide,
       'copy_format': the file_format of a table that keeps the upstream's rows unchanged; none if no format does,
-      'lost_conditions': the handler conditions that Spark raises if changes are gone; none if these errors have no conditions
+      'lost_conditions': the error conditions that Spark raises if changes are gone, for a handler; none if these errors have no condition
     }
 -#}
 {% macro upstream_traits(upstream) %}
@@ -119,7 +122,7 @@
 
 
 {#-
-    True if a table (not a view) of the upstream's name and kind exists. The table may have been replaced by another table; its id shows that, see
+    True if a table (not a view) of the upstream's name and kind exists. It may be another table than before: the id shows a replacement, see
     upstream_gap.
 -#}
 {% macro exists_as_its_kind(upstream) %}
@@ -131,7 +134,7 @@
 
 {#-
     Return the only table that the model's query reads: {'relation', 'kind'}, and 'feed' for a kind that stages ranges, see the contract
-    above. Refuse a query that reads several nodes of the graph or none, and a table that cannot be followed.
+    above. Refuse a query that does not read exactly one node of the graph. Refuse a table that cannot be followed.
 -#}
 {% macro get_upstream(sql, change_feed=none) %}
     {%- set nodes, read = [], [] -%}
@@ -139,7 +142,7 @@
             and (change_feed is none or id != change_feed.node.unique_id) -%}
         {%- do nodes.append((graph.nodes.get(id) or graph.sources.get(id))) -%}
     {%- endfor -%}
-    {#- dbt's list also contains the nodes that only the hooks refer to. -#}
+    {#- dbt's list of nodes also contains nodes to which only hooks refer. -#}
     {%- for node in nodes if nodes | length > 1 and dbt_backfill._reads(sql, dbt_backfill.get_read_relation(node, sql)) -%}
         {%- do read.append(node) -%}
     {%- endfor -%}
@@ -185,8 +188,8 @@
 
 
 {#-
-    Return the provider of a table: `delta`, `iceberg` or another one; none if there is no such table. Spark is asked if dbt's cache does not know the
-    provider: for a relation that was built in this invocation, the cache has only what its materialization returned.
+    Return the provider of a table: `delta`, `iceberg` or another one; none if there is no such table. If dbt's cache does not have the provider, it
+    is read from Spark. The cache lacks the provider of a relation that was built in this invocation.
 -#}
 {% macro get_table_format(relation, name=none) %}
     {%- set information, name = relation.information or '', name or relation -%}
@@ -200,8 +203,8 @@
     {%- set catalog = dbt_backfill.get_catalog(name) -%}
     {%- if catalog -%}
         {#-
-            The URL would name the database, but Spark hides the URL. EXECUTE IMMEDIATE is used because a SET would read an appended comment as a part
-            of the name.
+            Spark hides the URL, which would show the kind of the database. EXECUTE IMMEDIATE is used because a SET would read an appended comment as
+            a part of the name.
         -#}
         {%- set sql = 'execute immediate ' ~ dbt_backfill.string_literal('set spark.sql.catalog.' ~ catalog) -%}
         {%- for row in dbt_backfill.run_table('look at the catalog ' ~ catalog, sql) if (row[1] | string).endswith('.JDBCTableCatalog') -%}
@@ -213,8 +216,8 @@
 
 
 {#-
-    Return the relation by which the query reads a node, or by which a comment of the query names the node (as for a change feed). With `--defer`,
-    ref() chooses the table of this environment or of another one. The returned relation is the table whose name is in the query.
+    Return the relation of a node whose name is in the query, or in a comment of the query (for a change feed). With `--defer`, ref() may have chosen
+    the table of this environment or of another environment.
 -#}
 {% macro get_read_relation(node, sql) %}
     {%- set relation, deferred = dbt_backfill.get_node_relation(node), node.get('defer_relation') -%}

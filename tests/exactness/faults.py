@@ -579,7 +579,9 @@ def _said(result: RunResult) -> str:
 def reason_of(result: RunResult) -> str:
     """Return the package's message, or the first two lines of the error without ids and numbers."""
     said = _said(result)
-    ours = re.search(r"another run (went on while this one executed|has begun its barrier)", said)
+    ours = re.search(
+        r"another run (changed the state while this run executed|began the barrier)", said
+    )
     if ours:
         return ours[0]
     lines = [line.strip() for line in said.splitlines() if line.strip()]

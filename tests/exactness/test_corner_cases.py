@@ -330,7 +330,7 @@ def test_a_plan_that_another_run_gives_up_is_not_committed_by_its_own(midway: Mi
             )
         proceed()
 
-    assert "another run went on while this one" in project.fail(intercept=give_up).error
+    assert "another run changed the state while this run" in project.fail(intercept=give_up).error
     assert (mv.progress().epoch, mv.progress().dirty) == (before.epoch, False)
     merged = ids(mv)
     assert len(merged) > len(below)

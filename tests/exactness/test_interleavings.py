@@ -58,10 +58,10 @@ WRITES = (
     "commit the barrier",
 )
 REFUSALS = (
-    "another run went on while this one",
+    "another run changed the state while this run",
     "another run committed a barrier while this run was reading the log of",
     # The next two messages refuse a run whose query differs from the query of another run.
-    "another run has planned its barrier",
+    "another run has planned the barrier",
     "its query changed since its last barrier",
 )
 

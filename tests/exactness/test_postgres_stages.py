@@ -130,7 +130,7 @@ def test_a_table_that_was_made_anew_is_another_one(
         make_anew(scene)
         scene.land()
         refused = project.fail("--select", scene.mv.name)
-        assert "its upstream is another table than at its last barrier" in refused.error
+        assert "its upstream was replaced by another table since the last barrier" in refused.error
         append(scene, {OP: "g", LSN: scene.hand.landed})
         scene.land()
         scene.barrier()

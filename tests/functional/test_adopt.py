@@ -380,7 +380,7 @@ def test_a_clone_is_the_first_table_of_its_schema(cloned: Project) -> None:
     project, schema = cloned, f"{cloned.schema}_ci"
     write(project, schema="ci", backfill_rate_limit=8)
     nowhere = refused_operation(project, "clone_backfill", model="mv", source="nowhere.prod")
-    assert "nowhere.prod does not exist, so there is no MV with its state to copy" in nowhere
+    assert "nowhere.prod does not exist, but clone_backfill needs an MV and its state" in nowhere
     project.fail("--select", "prod", intercept=crash_before("prod: commit"))
     prod = {"model": "mv", "source": f"{project.schema}.prod"}
     assert "is not committed" in refused_operation(project, "clone_backfill", **prod)
@@ -406,7 +406,7 @@ def test_a_clone_without_its_state_is_never_taken_for_an_mv(cloned: Project) -> 
     # A script that copies the table and its state one after the other may copy them at different
     # barriers.
     copy_table(project, "prod__progress", "mv__progress")
-    facts = f"mv is a copy of the MV {prod}, and its state is a copy too"
+    facts = f"mv and its state are copies of the MV {prod} and its state"
     assert_refused(project.fail("--select", "mv"), "mv", facts, "clone_backfill", "adopt")
     project.operation("drop_backfill", model="mv", keep_mv=True)
 

@@ -266,7 +266,7 @@ def test_a_new_column_that_fails_on_a_row_is_corrected_once_its_plan_is_given_up
     assert "seven" in project.fail("--select", "mv").output
 
     write(project, NEW)
-    told = ("another run has planned its barrier 2", "its query changed", "abandon_plan")
+    told = ("another run has planned the barrier 2", "its query changed", "abandon_plan")
     assert_refused(project.fail("--select", "mv"), "mv", *told)
     project.operation("abandon_plan", model="mv")
     while project.run("--select", "mv").message("mv") != "CAUGHT UP":

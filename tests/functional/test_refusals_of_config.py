@@ -43,7 +43,7 @@ CASES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "vnodes_empty": ({"backfill_vnodes": []}, ("backfill_vnodes is []",)),
     "vnodes_no_shuffle": (
         {"backfill_vnodes": [0], "backfill_mode": "no_shuffle"},
-        ("position per vnode, which backfill_vnodes needs", "no_shuffle"),
+        ("backfill_vnodes needs a position per vnode", "no_shuffle"),
     ),
     "check_key_text": ({"check_key": "no"}, ('check_key is "no"', "true or false")),
     "query_change_unknown": (

@@ -81,7 +81,10 @@ NOT_ROW_WISE = {
         "reads events, others",
         "Read one upstream",
     ),
-    "hidden_upstream": (f"select id from -- {EVENTS}\n values (1) as t(id)", "does not read"),
+    "hidden_upstream": (
+        f"select id from -- {EVENTS}\n values (1) as t(id)",
+        "does not contain the name",
+    ),
     "same_name_twice": (f"select id, name, name from {EVENTS}", "'name'", "twice"),
 }
 
@@ -122,7 +125,7 @@ AMBIGUOUS = {
     "setting_in_braces": (
         f"select id, '${{spark.app.name}}' as app from {EVENTS}",
         "${spark.app.name}",
-        "replaces with a setting",
+        "value of a setting",
     ),
     "schema_or_struct": (
         f"select id, refused_queries.odd.list as l from {source('odd')}",

@@ -348,13 +348,13 @@ def test_a_gap_is_refused_where_the_model_says_so(project: Project) -> None:
     project.sql("insert into {schema}.letters values (2, 'new'), (3, 'c')")
     project.write({"fed": model(f"select id, name from {source('letters')}", on_gap="fail")})
 
-    facts = ("would compare all ", " rows read so far with its query, because the ")
+    facts = ("would compare its query with all ", " rows read so far, because the ")
     assert_refused(refuse(project, "fed"), "fed", *facts, "on_gap='reanchor'", "--full-refresh")
 
     project.write({"fed": MODELS["fed"]})
     result = project.run("--select", "fed")
     assert re.search(
-        r"fed compares all \d+ rows read so far with its query, because", result.output
+        r"fed compares its query with all \d+ rows read so far, because", result.output
     )
     assert "re-anchored: " in result.output
     assert project.rows("select * from {schema}.fed") == [(2, "new"), (3, "c")]

@@ -36,7 +36,7 @@ UPSTREAMS = {
 NO_FEED = {
     "delta": (
         "no_feed has no change data feed",
-        "from its version 2 on",
+        "changes after its version 2 cannot be read",
         "('delta.enableChangeDataFeed' = 'true')",
         "changes are recorded from version 3 on",
     ),
@@ -72,7 +72,7 @@ KEYS: dict[str, tuple[Any, ...]] = {
     "key_twice_the_same": (
         ["id", "other_id"],
         "id, id as other_id",
-        "two columns of unique_key carry 'id'",
+        "two columns of unique_key come from the column 'id'",
     ),
 }
 
@@ -144,7 +144,7 @@ def test_a_key_that_cannot_be_followed_is_refused(
 def test_an_upstream_key_that_the_query_contradicts_is_refused(
     project: Project, run: RunResult
 ) -> None:
-    assert_refused(run, "key_misdeclared", "'id' carries 'name'", "in the query it carries 'id'")
+    assert_refused(run, "key_misdeclared", "'id' comes from 'name'", "query 'id' comes from 'id'")
     assert_made_nothing(project, "key_misdeclared")
 
 

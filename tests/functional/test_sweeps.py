@@ -80,7 +80,7 @@ def test_an_mv_is_put_right_in_slices_and_keeps_its_rows_until_then(replaced: Pr
     before = shown(project)
 
     begun = sweep(project).output
-    assert "mv compares all 40 rows read so far with its query, up to 12 rows of the" in begun
+    assert "mv compares its query with all 40 rows read so far, up to 12 rows of the" in begun
     assert re.search("BARRIER 2 · 0.0 % · sweeps from the start: the .*upstream", begun)
     assert shown(project) == before
     assert statuses(project) == {"complete": "fail", "consistent": "pass"}

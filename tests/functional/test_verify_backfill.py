@@ -203,7 +203,7 @@ def test_nothing_is_repaired_once_another_barrier_has_begun(restored: Project, s
     result = restored.fail("run-operation", "verify_backfill", "--args", arguments, intercept=begin)
     restored.put_back("mv__progress", state)
 
-    assert "backfilled_mv mv: another run went on while " in result.output
+    assert "backfilled_mv mv: another run changed the state while " in result.output
     assert restored.current_version("mv") == tampered
 
 

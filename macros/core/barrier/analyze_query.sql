@@ -1,6 +1,7 @@
 {#-
-    Return an analysis without facts. An analysis is what a run knows from Spark about the model's query; all barriers of the run use it. {
-      'explained': true once Spark has explained the query; until then a run only knows what the last plan says about the query,
+    Return an analysis without facts. An analysis is a dict of facts about the model's query that the run has read from Spark. All barriers of the run
+      use it. {
+      'explained': true once Spark has explained the query; until then the run only has the facts that the last plan recorded,
       'key': a list of {'name', 'upstream', 'type'},
       'columns': the columns of the query, as text,
       'used_settings': the settings that affect the query's values (see find_used_settings), the MV's table, or the query's input (see
@@ -11,7 +12,7 @@
       'lacks_columns': true if the upstream at 'version' may lack a column that the query reads,
       'version': the version of the upstream for which the query was explained; none if that version is not certain,
       'upstream_columns': the names of the upstream's columns at 'version'; none if they are not known, or not needed,
-      'feed_columns': see get_feed_columns; none until they are known, and none if the upstream's own feed is read,
+      'feed_columns': see get_feed_columns; none until they are known, and also none if the upstream's own feed is read,
       'key_order_checked': see check_key_order,
       'copy_id': the id of the existing copy of the upstream, see before_choice; none until the run has looked for a copy
     }
@@ -27,13 +28,13 @@
 
 
 {#-
-    Analyze the model's query. Refuse a query from which no MV can be made, and a change table that lacks columns of the upstream. A run analyzes its
-    query once, and a second time if the feed does not list all changes.
+    Analyze the model's query. Refuse a query from which no MV can be made. Refuse a change table that lacks columns of the upstream. A run analyzes
+    its query once, and again if the feed does not list all changes.
 
     Arguments:
-      version: the version of the upstream that is to be read; none if it is not known yet. The query is explained over that version, because columns
-        may have been added to the table after that version.
-      `anew` (boolean): true if an analysis of another version may be wrong by now.
+      version: the version of the upstream that is to be read; none if it is not known yet. The query is explained over this version, because the
+        table may have more columns by now.
+      `anew` (boolean): true to analyze the query again even if the run has an analysis of another version.
 -#}
 {% macro analyze_query(backfill, analysis, version=none, anew=false) %}
     {%- set is_old = anew and analysis.version != version -%}
@@ -64,7 +65,7 @@
     {%- if backfill.feed and analysis.feed_columns is none -%}
         {%- set analysis = dict(analysis, feed_columns=dbt_backfill.get_feed_columns(backfill.feed)) -%}
     {%- endif -%}
-    {#- The contract describes today's query. During a full refresh, the MV in use still has the query that created it. -#}
+    {#- The contract describes the model's current query. During a full refresh, the MV in use still has the query that created it. -#}
     {%- if dbt_backfill.get_config().get('contract').enforced and backfill.generation != 'former' -%}
         {%- do get_assert_columns_equivalent(backfill.sql) -%}
     {%- endif -%}
@@ -76,16 +77,16 @@
     Return the primary key as a list of {'name': the column of the MV, 'upstream': the column of the upstream, 'type': the type of both columns}, in
     the order of unique_key.
 
-    The upstream's column is taken from the topmost projection of the optimized plan, which has an unchanged column as
-    `column#1 AS __bf_key_1#2`. The name is taken from the relation, because the query may write the name in another case.
+    The upstream's column is taken from the topmost projection of the optimized plan. This projection has an unchanged column as `column#1 AS
+    __bf_key_1#2`. The spelling of the name is taken from the relation, because the query may write the name in another case.
 
-    Refuse a column of unique_key that is an expression, that is another column than upstream_key says, or whose type cannot be a position.
+    Refuse a column of unique_key if it is an expression, if it is another column than upstream_key says, or if its type cannot be a position.
 -#}
 {% macro key_lineage(explained, unique_key, upstream_key) %}
     {%- set plan, attributes, keys = explained.optimized | join('\n'), dbt_backfill.get_attributes(explained.optimized[-1]), [] -%}
     {#-
-        A column of the key has a type that Spark can compare and render as text. These types are refused on purpose: float and double (NaN and
-        statistics of files disagree), strings with a collation (equal keys have unequal hashes), and every type that has no order.
+        A column of the key has a type that Spark can compare and render as text. Other types are refused: float and double (the statistics of files
+        treat NaN differently than Spark), strings with a collation (equal keys have different hashes), and every type without an order.
     -#}
     {%- set ordered = ['tinyint', 'smallint', 'int', 'bigint', 'string', 'date', 'timestamp', 'timestamp_ntz', 'boolean', 'binary'] -%}
     {%- for column in unique_key -%}
@@ -95,8 +96,8 @@
         {%- set name, sign, id = expression.rpartition('#') -%}
         {%- set type, upstream = explained.key_types[loop.index0], attributes.get(id.rstrip('L'), '') -%}
         {%- if not upstream or upstream | lower != name | lower -%}
-            {#- Spark pads the value of a char(n) column when it reads the column. The padded value is an expression, and Spark pushes no filter on an
-                expression down to files. -#}
+            {#- Spark pads the value of a char(n) column when it reads the column. So the value is an expression, and Spark does not push filters on
+                expressions down to files. -#}
             {%- if 'readSidePadding(' in expression or 'readSidePadding(' in plan and ') AS ' ~ expression in plan -%}
                 {%- do dbt_backfill.refuse(
                     "the column '" ~ column ~ "' of unique_key has the type char(n), which a key cannot have",
@@ -109,12 +110,13 @@
             ) -%}
         {%- elif upstream_key and upstream_key[loop.index0] | lower != upstream | lower -%}
             {%- do dbt_backfill.refuse(
-                "upstream_key says that '" ~ column ~ "' carries '" ~ upstream_key[loop.index0] ~ "', but in the query it carries '" ~ upstream ~ "'",
+                "upstream_key says that '" ~ column ~ "' comes from '" ~ upstream_key[loop.index0] ~ "', but in the query '" ~ column
+                    ~ "' comes from '" ~ upstream ~ "'",
                 'Correct or remove upstream_key'
             ) -%}
         {%- elif upstream in keys | map(attribute='upstream') -%}
             {%- do dbt_backfill.refuse(
-                "two columns of unique_key carry '" ~ upstream ~ "' of the upstream", 'Name each column of the primary key once'
+                "two columns of unique_key come from the column '" ~ upstream ~ "' of the upstream", 'Name each column of the primary key once'
             ) -%}
         {%- elif type not in ordered and not type.startswith('decimal(') -%}
             {%- do dbt_backfill.refuse(
@@ -131,7 +133,7 @@
 {#-
     Return which columns of the upstream a query reads: {
       'columns': a list of {'name', 'type'}; none if the query reads all columns, or if that cannot be known,
-      'lacks': true if the upstream, at the explained version, may lack a column that the query reads today
+      'lacks': true if the upstream, at the explained version, may lack a column that the query reads
     }
 -#}
 {% macro find_read_columns(explained) %}
@@ -147,8 +149,9 @@
 
 {#-
     Add the session's time zone to the used settings if the rows that the query reads depend on the time zone. They depend on it if the query reads
-    columns of the type `timestamp`, and the upstream or its change table is partitioned by such a column. The tables are checked before anything is
-    read, after a gap, and when the query has changed. Otherwise the last plan has the answer, because only a replaced upstream has other partitions.
+    columns of the type `timestamp`, and the upstream or its change table is partitioned by such a column. The tables are checked before the first
+    barrier, after a gap, and after a change of the query. Otherwise the last plan has the answer: the partitions of a table change only if it is
+    replaced.
 -#}
 {% macro analyze_time_zone(backfill, state, observed, analysis, anew) %}
     {%- set zone, names = 'spark.sql.session.timeZone', analysis.moments -%}
@@ -166,8 +169,8 @@
 
 
 {#-
-    Refuse a key if a table orders its values differently than Spark does: a read of a range would skip files that have keys of the range. Return the
-    analysis, which then records that the order was checked.
+    Refuse a key if the upstream or its change table orders the values of the key differently than Spark: a read of a range would skip files that have
+    keys of the range. Return the analysis, which records that the order was checked.
 
     The tables are checked at the first barrier, before a rebuild and after a gap, at most once in a run. The order of a column cannot change
     without a gap.
@@ -183,14 +186,14 @@
 
 
 {#-
-    Refuse a version on which the query does not run. Iceberg reads a snapshot with the columns that the table had when the snapshot was
+    Refuse a version on which the query does not run. An example is a snapshot of Iceberg: it has the columns that the table had when the snapshot was
     written, and an ALTER makes no snapshot.
 -#}
 {% macro check_query_at(backfill, observed, analysis, version) %}
     {%- if not observed.get('altered') -%} {{ return(none) }} {%- endif -%}
     {%- set scan = 'select * from ' ~ dbt_backfill.ask(backfill.upstream, 'upstream_read')(backfill.upstream, version) -%}
     {%- set found = dbt_backfill.explain_comparably(backfill, backfill.query, scan=scan) -%}
-    {#- If the version lacks a column and the query has an alias of that name, the query would run but mean something else. -#}
+    {#- If the version lacks a column and the query has an alias with the same name, the query would run but read the alias. -#}
     {%- set lacks = analysis.lacks_columns and analysis.version == version -%}
     {%- if found is not none and found.columns == analysis.columns and not lacks -%} {{ return(none) }} {%- endif -%}
     {%- set upstream = backfill.upstream.relation.render() -%}
@@ -213,12 +216,13 @@
       'columns': how the columns of the query differ, if `on_schema_change` lets the MV get these columns, see find_other_columns; else none
     }
 
-    Refuse any other change: rows that were merged before and after the change would come from different queries.
+    Refuse any other change: otherwise the MV would have rows of two different queries.
 
-    dbt's `on_configuration_change` is not used for this: its default is `apply`, which would rebuild the MV silently if the user set nothing.
+    dbt's `on_configuration_change` is not used for this. Its default is `apply`, so the MV would be rebuilt silently if the user did not set the
+    option.
 
     Arguments:
-      analysis (dict): see new_analysis; a query that was not explained is compared by its text and options only.
+      analysis (dict): see new_analysis. If the query was not explained, only its text and the options are compared.
 -#}
 {% macro find_change(backfill, state, analysis) %}
     {%- if state.get('missing') -%} {{ return({'rebuild': none, 'columns': none}) }} {%- endif -%}
@@ -231,7 +235,7 @@
     {%- if found.columns or not reason -%} {{ return({'rebuild': none, 'columns': found.columns}) }} {%- endif -%}
     {%- set refuses_all = options.on_query_change == 'fail' -%}
     {%- if refuses_all or options.on_schema_change == 'fail' -%}
-        {#- If today's query is wrong, refuse it first. Otherwise a user might rebuild the MV for a query that is then refused. -#}
+        {#- Refuse an invalid query first. Otherwise a user might rebuild the MV for a query that is then refused. -#}
         {%- if not analysis.explained -%}
             {%- do dbt_backfill.observe_upstream(backfill, state, none) -%}
             {%- set analysis = dbt_backfill.analyze_query(backfill, analysis) -%}
@@ -255,8 +259,8 @@
 
 
 {#-
-    Return how the model differs from the model of a plan, `last`; none if both models have the same meaning. The number of vnodes and the order of
-    the backfill are not compared, because they do not change the rows: the MV keeps its number and its order, see report_kept_shape.
+    Return how the model differs from the model of the plan `last`; none if both models have the same meaning. The number of vnodes and the order of
+    the backfill are not compared: they do not change the rows, and the MV keeps both, see report_kept_shape.
 -#}
 {% macro find_difference(backfill, settings, analysis, last) %}
     {%- set changed, options = dbt_backfill.find_changed_setting(last, settings), backfill.options -%}
@@ -289,10 +293,10 @@
 
 
 {#-
-    True if a plan's query is the same as the model's, apart from comments and white space. An earlier version of this package computed the
-    stored hash in another way, so the words of both queries are compared if the hashes differ. Queries with a letter in another case are different,
-    because a name may become a value (`to_json(struct(Id))`). Queries with common table expressions in another order are different, because the
-    meaning of a name may depend on the order.
+    True if a plan's query is the same as the model's, apart from comments and white space. If the hashes differ, the words of both queries are
+    compared, because an earlier version of this package computed the stored hash in another way. A difference between upper and lower case counts,
+    because a name may become a value (`to_json(struct(Id))`). The order of common table expressions counts, because the meaning of a name may depend
+    on the order.
 -#}
 {% macro is_same_query(backfill, plan) %}
     {{ return(plan.query_hash == backfill.query_hash or dbt_backfill.get_words(plan.query) == dbt_backfill.get_words(backfill.query)) }}
@@ -305,7 +309,7 @@
 
     Arguments:
       columns (list or none): the columns of the query that are compared; none to compare all columns.
-      scan (string or none): a select that the query reads instead of today's upstream.
+      scan (string or none): a select that the query reads instead of the upstream's current version.
 -#}
 {% macro explain_comparably(backfill, query, columns=none, scan=none) %}
     {%- set upstream, selected = backfill.upstream.relation, dbt_backfill.identifiers(columns) if columns else '*' -%}
@@ -313,7 +317,7 @@
     {%- set plan = dbt_backfill.run_explain('compare the query', 'select ' ~ selected ~ ' from (\n' ~ read ~ '\n)') -%}
     {%- if dbt_backfill.find_plan_error(plan) -%} {{ return(none) }} {%- endif -%}
     {%- set parts, ids = [], {} -%}
-    {#- Every second part is an id. -#}
+    {#- re.split returns the ids as every second part. -#}
     {%- for part in modules.re.split('#(\\d+)', dbt_backfill.plan_section(plan, 'Optimized') | join('\n')) -%}
         {%- do parts.append('#' ~ ids.setdefault(part, ids | length) if loop.index0 % 2 else part) -%}
     {%- endfor -%}

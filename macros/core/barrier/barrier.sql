@@ -1,46 +1,46 @@
 {#-
-    Run one barrier from top to bottom. `tests/exactness/protocol.py` models the same protocol with all kinds of barriers, and random histories test
-    that model.
+    Run one barrier from top to bottom. `tests/exactness/protocol.py` is a model of the same protocol with all kinds of barriers. Random histories
+    test this model.
 
-      observe   read the state (observe_state, in observe.sql) and the upstream (observe_upstream). The run reads the state once, and each commit
-                returns the next state. Of the upstream, read the newest version and the changes that the feed lists since the committed version
+      observe   read the state (observe_state, in observe.sql) and the upstream (observe_upstream). The run reads the state once; after that, each
+                commit returns the next state. The upstream is observed at each barrier: its newest version, and its log since the committed version
       plan      choose_plan chooses a kind and a range. One script stages the changed keys up to the position, checks the keys that the plan
                 reads, and stores the plan in the progress table, for the epoch after the committed one (plan_barrier). A refusal comes before
                 anything is written to the MV or its state. If an earlier run left a plan, that plan is executed word for word, or given up
-                (adopt_plan, in recover.sql). If another run stores a plan in the meantime, this run executes that plan: its version was
-                readable a moment ago. So two runs never execute different plans of one epoch
+                (adopt_plan, in recover.sql). If another run has stored a plan first, this run executes the other run's plan. So two runs never
+                execute different plans of one epoch
       steps     the statements that write the MV (run_steps, get_steps): as a rule a MERGE of the changes and then a MERGE of the range, or a
-                single MERGE if both are small. After the first MERGE the MV is Q(S' where pk <= P), after the second Q(S' where pk <= P'). If the
-                range were merged first, the MV would be a mixture of two versions after it. The source of each statement has the fence as a
-                condition. The fence reads the progress table, and fails if another run has committed the plan or given it up (get_fence says why that
-                is enough)
-      commit    one statement on the progress table (commit_barrier). The statement checks the epoch and the plan: if it is sent twice or
-                arrives late, it changes nothing. The commit comes last because it ends the plan: after the commit, every late statement of the plan
-                fails at its fence
+                single MERGE if both are small. After the first MERGE the MV is Q(S' where pk <= P), after the second MERGE Q(S' where pk <= P'). If
+                the range were merged first, the MV would be a mixture of two versions between the MERGEs. The source of each statement has the fence
+                as a condition. The fence reads the progress table, and fails if another run has committed the plan or given it up (see get_fence)
+      commit    one statement on the progress table (commit_barrier). The statement checks the epoch and the plan. So it changes nothing if it is sent
+                twice or arrives late. The commit comes last because it ends the plan: after the commit, every late statement of the plan fails at its
+                fence
 
-    A run that dies before it has stored its plan has not written to the MV or its state. It may leave a copy of the upstream or temporary
-    views; a later run replaces these. A run that dies after it has stored its plan leaves the plan, and the next run sends the same
-    statements again. If a statement was executed already, executing it again changes nothing. The MV is an exact prefix after each statement, not
-    only after the commit.
+    A run that dies before it has stored its plan has not written to the MV or its state. It may leave a copy of the upstream or temporary views,
+    which a later run replaces. A run that dies after it has stored its plan leaves the plan, and the next run sends the same statements again. A
+    statement that is executed again changes nothing. The MV is an exact prefix after each statement, not only after the commit.
 
     If the changes cannot be read, choose_recovery decides how much of the MV is compared with the query. find_gap detects unreadable changes before
     planning; find_next_attempt and new_attempt detect them during planning. As a rule the whole MV is compared. After a plan was given up, only the
     keys that this plan could write to are compared, unless columns are being filled (find_touched_ranges). With `on_gap` the user can choose a sweep
-    or a refusal instead of the comparison. An adopted table is compared window by window. Rows that get new columns are also compared window by
-    window (`fill`).
+    or a refusal instead of the comparison. There are two comparisons window by window: of a table that was adopted, and of rows that get new columns
+    (`fill`).
 
-    Return {'plan', 'state', 'counts', 'seconds', 'seconds_without_copy': the seconds without the time to copy the upstream, because later ranges read
-    the same copy, 'analysis'}. Return none if there is nothing to do, and {'waits'} if the feed has not landed the changes yet.
+    Return {'plan', 'state', 'counts', 'seconds', 'seconds_without_copy', 'analysis'}. The entry 'seconds_without_copy' excludes the time to copy the
+    upstream, because later ranges read the same copy. Return none if there is nothing to do, and {'waits'} if the feed has not landed the changes
+    yet.
 
     Arguments:
       analysis (dict): what the run already knows about its query, see new_analysis.
       next (dict or text): see choose_plan.
-      last (boolean): true if the run ends after this barrier. If the barrier does not count (`follows`, see kind_of), the run continues nevertheless.
+      last (boolean): true if the run ends after this barrier. After a barrier that does not count (`follows`, see kind_of), the run continues
+        nevertheless.
 -#}
 {% macro run_barrier(backfill, state, analysis, rebuild, next=none, last=false) %}
     {%- set started_at = modules.datetime.datetime.now() -%}
 
-    {#- Observe. If no barrier was committed yet, the log has to reach back to the version of the stored plan. -#}
+    {#- Observe. If no barrier was committed yet, the log is read from the version of the stored plan on. -#}
     {%- set stored = state.get('planned') -%}
     {%- set observed = dbt_backfill.observe_upstream(backfill, state, dbt_backfill.get_feed_start(state) or stored) -%}
 
@@ -95,8 +95,7 @@
 
 {#-
     Return what Spark reports about the upstream now, see read_upstream. If the changes come from the user's change table, the entry `feed` has the
-    same facts about the change table. The position of the change table is read before the upstream, so that the upstream is not behind the change
-    table.
+    same facts about the change table. The change table is read first, so that the observed upstream is not behind the observed change table.
 
     Arguments:
       since (dict or none): the committed plan; none if no version of the upstream was read yet.
@@ -112,7 +111,7 @@
 {% endmacro %}
 
 
-{#- Return the plan of the last executed barrier; the changes are read from its version on. None if there is no such plan. -#}
+{#- Return the plan of the last executed barrier, whose version is the start of the changes that are read. None if there is no such plan. -#}
 {% macro get_feed_start(state) %}
     {%- if state.get('upstream_version') is none -%} {{ return(none) }} {%- endif -%}
     {{ return((state.committed.get('given_up') or {}).get('since') if state.dirty else state.committed) }}
@@ -144,7 +143,7 @@
     {%- set plan, kind, may_give_up = planned.plan, dbt_backfill.kind_of(planned.plan), planned.get('may_give_up', false) -%}
     {%- set staged, views, changes = planned.get('staged'), planned.get('views', []), none -%}
     {%- if staged -%}
-        {#- The script creates these two views only if keys are in doubt. -#}
+        {#- The script creates the views of `reread` only if keys are in doubt. -#}
         {%- set names = dbt_backfill.get_stage_names(backfill, plan) -%}
         {%- set missing = ([] if staged.reread.count else [names.again]) + ([] if staged.suspects else [names.doubtful]) -%}
         {%- set views = views | reject('in', missing) | list -%}
@@ -152,8 +151,8 @@
         {%- if backfill.feed and analysis.feed_columns is none -%}
             {%- set analysis = dict(analysis, feed_columns=dbt_backfill.get_feed_columns(backfill.feed)) -%}
         {%- endif -%}
-        {#- Another run made this plan. The changes may have columns that the upstream did not have at the plan's version, so the columns of that
-            version are read. -#}
+        {#- Another run made this plan. The changes may have columns that the upstream did not have at the plan's version, so the upstream's columns
+            are read at that version. -#}
         {%- set traits, known = dbt_backfill.upstream_traits(backfill.upstream), analysis -%}
         {%- if traits.takes_added_columns and not traits.stages_ranges -%}
             {%- set columns_then = dbt_backfill.get_query_columns('select * from ' ~ dbt_backfill.get_planned_read(backfill, plan)) -%}
@@ -169,7 +168,7 @@
     {%- set compares = kind.slice == 'all' and plan.get('touched') is none -%}
     {%- if compares or plan.kind == 'sweep' -%}
         {%- do log(
-            dbt_backfill.get_model_name(model) ~ ' compares all ' ~ '{:,}'.format(state.row_count) ~ ' rows read so far with its query'
+            dbt_backfill.get_model_name(model) ~ ' compares its query with all ' ~ '{:,}'.format(state.row_count) ~ ' rows read so far'
                 ~ (dbt_backfill.get_slices_text(plan.get('backfill_rate_limit')) if not compares else '') ~ ', because ' ~ plan.reason,
             info=true
         ) -%}
@@ -200,8 +199,8 @@
 
 {#-
     Run a statement that writes the MV. `may_give_up` is true if an earlier run left the plan and the upstream has a newer version now. In this case a
-    failure is returned instead of raised, so that the plan can be given up. (Jinja cannot catch an error, but a SQL script can.) Otherwise a row on
-    which the query or a constraint fails would stop the MV for ever, even after the row was corrected upstream.
+    failure is returned instead of raised, so that the plan can be given up. (Jinja cannot catch an error, but a SQL script can.) Without this, a plan
+    that fails on a row would stop the MV for ever, even after the row was corrected upstream.
 
     Returns {'may_give_up', 'failed': the name of the step if it failed, else none, 'result': dbt's table, none with may_give_up}.
 -#}
@@ -224,8 +223,8 @@
 {#-
     Return how many rows of the MV a MERGE wrote: {'changed', 'deleted'}, as numbers or SQL expressions for the commit.
 
-    Delta's MERGE returns these numbers, except inside a script; then they are null here. Iceberg's MERGE returns nothing, but the summary of
-    its snapshot has the numbers.
+    A MERGE of Delta returns these numbers outside of a script; inside a script the numbers are null. A MERGE of Iceberg returns nothing, but the
+    summary of its snapshot has the numbers.
 
     Arguments:
       counts (string): what the MERGE does. 'changes': it writes the staged rows, and each row that the query returns is updated or inserted,
@@ -233,7 +232,7 @@
         deletes.
       merged (dict): what run_merge returned.
       staged (dict or none): as stage_changes returned it.
-      number (int): the number of the MERGE in the barrier, counted from the end: the last MERGE has 1.
+      number (int): the number of the MERGE in the barrier, counted from the end. The last MERGE has the number 1.
 -#}
 {% macro get_merge_counts(backfill, counts, merged, staged, number) %}
     {%- set written = {} -%}
@@ -323,8 +322,7 @@
     Return the record of a plan's kind. Its fields decide what the steps and the commit do. Only reports, and steps of a single kind, test `kind`
     itself. The plan of epoch 0 has the kind `create`, `adopt` or `replace`, which no barrier executes.
 
-      follows          true if the barrier brings the MV to a version of the upstream; only such a barrier counts towards
-                       `barriers_per_run`
+      follows          true if the barrier brings the MV to a version of the upstream; only these barriers count towards `barriers_per_run`
       merges_changes   true if it merges the upstream's changes up to the position; 'limited': true only if its plan lists the ranges that given-up
                        plans could write to (`touched`, see find_touched_ranges)
       slice            the rows that it reads from the snapshot. 'insert': the next range above the position, where the MV has no rows yet (during a
@@ -336,20 +334,20 @@
     The purpose of each kind:
 
       advance    the usual barrier. The changes have keys up to the old position; the range has keys above the old position and is read at the new
-                 version. So no key is in both, and the MV is an exact prefix even between the two MERGEs
-      fill       the query returns other columns than before, and the existing rows get these columns, window by window. A second position says how
-                 far the new columns are filled, see new_filling. All columns of a window are compared, so after the barrier the rows of the window
-                 are equal to the query's rows
+                 version. So no key is both in the changes and in the range, and the MV is an exact prefix even between the two MERGEs
+      fill       the model's query returns other columns than the committed query, and the existing rows get these columns, window by window. A second
+                 position says how far the new columns are filled, see new_filling. All columns of a window are compared, so after the barrier the
+                 rows of the window are equal to the query's rows
       reanchor   no feed lists the changes from the committed version to the new version. The MV is compared with the query and repaired, but its
                  position does not move. The whole MV is compared, or only the keys that given-up plans could write to
       sweep      a re-anchor in slices. The position goes back to the start, at the new version, but the rows stay: the next barriers compare
                  their ranges with these rows, see is_sweeping
       reset      a full refresh: afterwards no vnode has started. The next barriers read the changes and ranges
       swap       the end of a full refresh beside the MV in use, see run_beside
-      rescale    another number of vnodes, a multiple or a divisor of the current one. Nothing is read upstream. Vnodes that are joined get
-                 the lowest of their positions; the rows above it are removed, and a later range reads them again
-      abandon    ends a plan that was given up: its epoch is committed at the old position and version, and marked `dirty`, because one of its
-                 MERGEs may have been sent. A re-anchor follows, or, after a reset, another reset
+      rescale    a change of the number of vnodes, to a multiple or a divisor of the current number. Nothing is read upstream. A vnode that is joined
+                 from several vnodes gets the lowest of their positions; its rows above this position are removed, and a later range reads them again
+      abandon    ends a plan that was given up. The epoch of the plan is committed at the old position and version. It is marked `dirty`, because a
+                 MERGE of the plan may have been sent. A re-anchor follows, or, after a reset, another reset
 
     choose_plan chooses the kind of a plan, run_mark_abandoned changes the kind of a plan to 'abandon', and rescale_backfill plans a 'rescale'.
 -#}

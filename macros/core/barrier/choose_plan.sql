@@ -1,7 +1,7 @@
 {#-
-    Return what the next barrier is to do, judging by what was observed; none if there is nothing to do: {
-      'plan': of the kind `reset`, `swap`, `reanchor`, `sweep`, `fill` or `advance`, as it would be stored, but without the numbers of rows. They are
-        counted before the plan is stored,
+    Return the next barrier to run; none if there is nothing to do: {
+      'plan': of the kind `reset`, `swap`, `reanchor`, `sweep`, `fill` or `advance`, as it would be stored, but without the numbers of rows, which are
+        counted later,
       'most_rows': the plan is stored only if its range has at most this number of rows; absent if any number is allowed,
       'analysis': what the run knows about its query after this choice
     }
@@ -12,8 +12,8 @@
       observed (dict): the upstream, as observe_upstream returned it.
       analysis (dict): see new_analysis.
       rebuild (string or none): why the MV is to be rebuilt.
-      next (dict or text): the generation that is to replace the MV, see read_filled_generation; 'planned' if an earlier plan was to replace the MV
-        with it, but was given up.
+      next (dict or text): the generation that is to replace the MV, see read_filled_generation; 'planned' if an earlier plan for this replacement was
+        given up.
 -#}
 {% macro choose_plan(backfill, state, observed, analysis, rebuild, next=none) %}
     {%- if next == 'planned' -%} {{ return(none) }} {%- endif -%}
@@ -27,15 +27,15 @@
     {%- if options.backfill_vnodes or not state.uniform -%} {%- do dbt_backfill.check_vnodes(backfill, state) -%} {%- endif -%}
     {%- set started, is_pinned = dbt_backfill.has_started(state), dbt_backfill.stays_at_snapshot(backfill, state) -%}
     {%- set gap = dbt_backfill.find_gap(backfill, state, observed) -%}
-    {#- The plan reads the newest version. In the mode `snapshot`, until every vnode has finished, it reads the version at which the backfill
-        began. -#}
+    {#- As a rule the plan reads the newest version. In the mode `snapshot` the plan reads the version at which the backfill began, until every vnode
+        has finished. -#}
     {%- set version = state.upstream_version if is_pinned and not gap else observed.version -%}
     {%- set windows, filling = dbt_backfill.read_windows(backfill, state), dbt_backfill.get_filling(state) -%}
     {%- set undropped = state.committed.get('drops') if state.dirty else none -%}
-    {#- If a plan was given up, it may not have dropped its columns. Those columns have to be dropped even if no column is being filled. -#}
+    {#- A given-up plan may have left columns that it was to drop. These columns have to be dropped even if no column is being filled. -#}
     {%- if undropped -%} {%- set filling = dict(filling or dbt_backfill.new_filling([]), drops=undropped) -%} {%- endif -%}
     {%- set moves = (windows.moving != [] or filling) and options.backfill_rate_limit != 0 -%}
-    {#- If the user has a change table, new rows in the change table mean that there may be changes. -#}
+    {#- If the model has a change table, there may be changes as soon as the change table has new rows. -#}
     {%- set has_moved = observed.feed.version != (dbt_backfill.get_source(state.committed, 'feed') or {}).get('version')
         if backfill.feed and not is_pinned else version != state.get('upstream_version') -%}
     {%- set waits = not gap and not moves and not (started and has_moved) -%}
@@ -76,7 +76,7 @@
 {% endmacro %}
 
 
-{#- Return why the state requires that the MV is rebuilt; none as a rule. -#}
+{#- Return the reason if the state requires a rebuild of the MV; otherwise none. -#}
 {% macro find_rebuild(state) %}
     {%- if state.committed.kind == 'replace' -%} {{ return('another table had replaced it') }} {%- endif -%}
     {{ return('a rebuild was given up' if dbt_backfill.is_abandoned_reset(state.committed) else none) }}
@@ -84,8 +84,8 @@
 
 
 {#-
-    True if a committed plan is a reset or a swap that was given up. (A reset is recognized by its source, which has no version.) The MV may already
-    have the columns of that plan, but the progress table has the key and vnodes of the previous plan. So the next plan has to replace the MV again.
+    True if a committed plan is a reset or a swap that was given up. (The source of a reset has no version.) After such a plan the MV may already have
+    the plan's columns, while the progress table still has the previous key and vnodes. So the next plan has to replace the MV again.
 -#}
 {% macro is_abandoned_reset(plan) %}
     {%- set replaces = dbt_backfill.get_source(plan).get('version') is none or plan.get('generation') is not none -%}
@@ -93,7 +93,7 @@
 {% endmacro %}
 
 
-{#- Refuse options that the MV's vnodes do not allow: the MV may have another number of vnodes than the config's vnode_count. -#}
+{#- Refuse options that do not fit the number of vnodes that the MV has. This number may differ from the config's vnode_count. -#}
 {% macro check_vnodes(backfill, state) %}
     {%- if backfill.options.backfill_mode == 'no_shuffle' and not state.uniform -%}
         {%- do dbt_backfill.refuse(
@@ -110,7 +110,7 @@
 {% endmacro %}
 
 
-{#- True if the next barrier reads the version at which the backfill began, in the mode `snapshot`. -#}
+{#- True if the MV has the mode `snapshot` and the next barrier still reads the version at which the backfill began. -#}
 {% macro stays_at_snapshot(backfill, state) %}
     {{ return(backfill.options.backfill_mode == 'snapshot' and not state.finished and state.get('upstream_version') is not none) }}
 {% endmacro %}
@@ -139,8 +139,8 @@
         {%- set followed = dict(
             dbt_backfill.get_source(committed), key=(committed.get('key') or []) | map(attribute='upstream') | list
         ) -%}
-        {#- Check this only if the committed plan has the model's key: a model with another key is refused or rebuilt anyway. During a full refresh
-            beside the MV, do not check it for the MV in use: the user may refresh the MV because its changes cannot be followed. -#}
+        {#- Call check_followed only if the committed plan has the model's key: a model with another key is refused or rebuilt anyway. Do not check
+            the MV in use during a full refresh beside it: perhaps the user refreshes the MV because its changes cannot be followed. -#}
         {%- set names = (committed.get('key') or []) | map(attribute='name') | map('lower') | list -%}
         {%- if dbt_backfill.upstream_traits(backfill.upstream).stages_ranges and backfill.get('generation') != 'former'
                 and names == backfill.options.unique_key | map('lower') | list -%}
@@ -159,8 +159,10 @@
 
 
 {#-
-    Return which vnodes are to move, and where their next range begins: {'moving': a list of vnodes (empty if all selected vnodes have finished), or
-    none for all vnodes, 'low': the lowest position of these vnodes as literals; none if one of these vnodes has not started}.
+    Return the vnodes that are to move, and the beginning of their next range: {
+      'moving': a list of vnodes, or none for all vnodes; the list is empty if all selected vnodes have finished,
+      'low': the lowest position of these vnodes as literals; none if one of these vnodes has not started
+    }
 -#}
 {% macro read_windows(backfill, state) %}
     {%- set selected = backfill.options.backfill_vnodes -%}
@@ -218,7 +220,7 @@
       analysis (dict): of the query, see new_analysis.
 -#}
 {% macro new_plan(backfill, state, analysis, kind, reason=none) %}
-    {#- A backfill keeps the order in which it began, even if the config now has another order: the positions have no meaning in another order. -#}
+    {#- A backfill keeps the order in which it began, even if the order in the config was changed: the positions are valid in that order only. -#}
     {%- set order = dbt_backfill.get_order(state.committed.key) if state.committed.get('key') else backfill.options.backfill_order -%}
     {{ return({
         'epoch': state.epoch + 1, 'backfill_id': state.committed.backfill_id, 'kind': kind, 'reason': reason,
@@ -238,10 +240,10 @@
 
 
 {#-
-    Return the key of a query, with the column of the progress table that has the position of each key column. If the committed plan has the same
-    column of the upstream in its key, the column of its position is kept. Otherwise the position gets a new column with the upstream's name. The name
-    gets a prefix if the progress table uses the name already: for a column of its own, for another column of the key, or, with another type, for a
-    key before a full refresh.
+    Return the key of a query. Each column of the key gets an entry `position`: the column of the progress table that has its position. If the key of
+    the committed plan has the same column of the upstream, its `position` is kept. Otherwise the position gets a new column, with the name of the
+    upstream's column. The name gets a prefix if the progress table already has another column of that name. Such a column is one of the table's own,
+    belongs to another column of the key, or belonged to an earlier key and has another type.
 
     Arguments:
       present (dict): names in lower case -> types of the columns that the table has.
@@ -269,8 +271,8 @@
 
 
 {#-
-    Return the ends of the next ranges that an earlier plan found: {'next_bounds', 'bounds_complete'}. The last plan has them, unless it is a
-    fill. If the last plan was abandoned, the end of its own range comes first.
+    Return the known ends of the next ranges: {'next_bounds', 'bounds_complete'}. The last plan has these ends, unless it is a fill. If the last plan
+    was abandoned, the end of its own range is added as the first one.
 -#}
 {% macro get_bounds_ahead(state) %}
     {%- set last = state.committed -%}
@@ -304,7 +306,7 @@
 
 
 {#-
-    Return the fields of a plan that say where its range and the next ranges end; one pass over the remaining keys finds them. The field
+    Return the fields of a plan for the end of its range and the ends of the next ranges. One pass over the remaining keys finds these ends. The field
     'evidence' is not stored, see choose_replica.
 -#}
 {% macro find_bounds(backfill, state, plan) %}
@@ -332,8 +334,8 @@
 
 
 {#-
-    Return the bounds in a window of the keys, as get_bounds_sql returns them. `total` and `done` are arguments of get_bounds_sql, for the
-    rows in the window.
+    Return the result of get_bounds_sql for a window of the keys. `total` and `done` are the arguments of get_bounds_sql that count the rows of the
+    window.
 -#}
 {% macro run_bounds(backfill, state, plan, window, total, done) %}
     {%- set scan = dbt_backfill.get_range_scan_sql(
@@ -359,16 +361,15 @@
 
 
 {#-
-    Describe columns that are being filled in the rows that existed already: {
-      'columns': a list of {'name', 'type', 'was': the column's type in the MV, if it is to be widened}. A column is filled because it is new
-        or widened, or because its definition was changed while it was being filled,
-      'position': the literals of the second position; up to this position, the columns have the query's values; none at the beginning,
+    Return a dict about the columns that are being filled in existing rows: {
+      'columns': a list of {'name', 'type', 'was': the column's type in the MV, if it is to be widened}. A column is filled if it is new or widened,
+        or if its definition was changed during an earlier fill,
+      'position': the literals of the second position, up to which the columns have the query's values; none at the beginning,
       'row_count': how many rows of the upstream were read to fill them,
       'drops': the names of columns that the next plan has to drop
     }
 
-    Above the second position these columns may have wrong values: null, a value of a row that has changed since then, or a value of the column's
-    previous definition or type.
+    Above the second position these columns may have wrong values: null, an outdated value, or a value of the column's previous definition or type.
 -#}
 {% macro new_filling(columns, position=none, row_count=0, drops=[]) %}
     {{ return({'columns': columns, 'position': position, 'row_count': row_count, 'drops': drops}) }}
@@ -385,7 +386,7 @@
 {% endmacro %}
 
 
-{#- Return the columns that a plan fills and drops, before it is executed; none if the plan does neither. -#}
+{#- Return the columns that a plan is to fill and to drop; none if the plan does neither. -#}
 {% macro get_filling_of_plan(plan) %}
     {%- if not plan.get('fills') and not plan.get('drops') -%} {{ return(none) }} {%- endif -%}
     {{ return(dbt_backfill.new_filling(plan.get('fills') or [], plan.get('fill_low'), drops=plan.get('drops') or [])) }}

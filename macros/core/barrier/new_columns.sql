@@ -1,24 +1,23 @@
 {#-
-    This file handles a query that differs from the committed one only in its columns: the MV gets the new columns and loses the missing ones,
-    without a rebuild. find_change detects such a query, choose_plan plans barriers of the kind `fill`, and run_steps sends the ALTERs before
-    the MERGEs.
+    This file handles a query that differs from the committed query only in its columns. The MV gets the new columns and loses the missing columns
+    without a rebuild. find_change detects such a query, choose_plan plans barriers of the kind `fill`, and run_steps sends the ALTERs before the
+    MERGEs.
 -#}
 
 
 {#-
-    Return how the columns of the model's query differ from those of the committed one, if nothing else differs: {
+    Return how the columns of the model's query differ from the columns of the committed query: {
       'columns': {'fills': the columns to be filled, see new_filling, 'drops': the names of the columns to be dropped}; none if something else
       differs,
-      'why': what differs, as the end of a sentence
+      'why': the reason if something else differs, as the end of a sentence
     }
 
-    With `on_schema_change` `append_new_columns`, only new columns are allowed. With `sync_all_columns`, columns may also be missing or have a
-    wider type. Widened columns are filled like new ones.
+    With `on_schema_change: append_new_columns`, only new columns are allowed. With `sync_all_columns`, columns may also be missing or have a wider
+    type. Widened columns are filled like new columns.
 
-    The definition of a column that is still being filled may change: the column is then filled from the start again.
+    If the definition of a column changes while the column is being filled, the column is filled again from the start.
 
-    To check that the other columns and the rows are the same, Spark's optimized plans of both queries are compared, without the columns that
-    differ.
+    Spark's optimized plans of both queries are compared without the columns that differ. This shows if the rows and the other columns are the same.
 
     Arguments:
       analysis (dict): see new_analysis.
@@ -32,7 +31,7 @@
     {%- set had = dbt_backfill._without_names(dbt_backfill.parse_columns(last.query_columns), filling) -%}
     {%- set columns = dbt_backfill.get_mv_columns(backfill, backfill.query, backfill.upstream.relation.render()) -%}
     {%- set gone = dbt_backfill._without_names(had + filling, columns) -%}
-    {#- The text of a type may have quotes or not. -#}
+    {#- The text of one type may be written with or without quotes. -#}
     {%- set types = dbt_backfill.types_by_name(filling + (had if syncs else [])) -%}
     {%- for column in columns -%}
         {%- set before = types.get(column.name | lower, column.type) -%}
@@ -59,15 +58,15 @@
 
 
 {#-
-    Return how the model's query and a plan's query differ in the rows or in the columns `kept`; none if they do not.
+    Return how the model's query and a plan's query differ in the rows or in the columns `kept`; none if there is no difference.
 
     Two queries with the same plan may still differ: a plan prints a constant without its quotes and type, and does not print a cast of a
-    constant. So the texts of the queries are compared too. The texts are not compared if some columns are new while others are missing or have other
-    types: in this case all columns are compared when the rows are read again.
+    constant. So the texts of the queries are compared as well. The texts are not compared if some columns are new while others are missing or have
+    other types. In this case the fill compares all columns of all rows anyway.
 
     Arguments:
-      left_out (string or none): the query that has to be equal to the other query without some of its words: `old` if columns are only added, `new`
-        if columns are only removed. None if the texts are not compared.
+      left_out (string or none): the query that must be a part of the other query: leaving out words of the other query must give this query. `old` if
+        columns are only added, `new` if columns are only removed. None if the texts are not compared.
 -#}
 {% macro _find_other_meaning(backfill, plan, kept, left_out) %}
     {%- set names, texts, other_values = kept | map(attribute='name') | list, [],
@@ -87,7 +86,7 @@
 {% endmacro %}
 
 
-{#- Return the columns whose name none of `others` has. -#}
+{#- Return the columns whose names do not occur in `others`. -#}
 {% macro _without_names(columns, others) %}
     {%- set names, left = others | map(attribute='name') | map('lower') | list, [] -%}
     {%- for column in columns if column.name | lower not in names -%} {%- do left.append(column) -%} {%- endfor -%}
@@ -96,8 +95,8 @@
 
 
 {#-
-    Return which columns are to be filled and dropped after the query has changed, see new_filling. Refuse a column that the MV cannot get or
-    lose. Refuse a version on which the query does not run, such as a pinned one in which the upstream lacks a column.
+    Return the columns that are to be filled and dropped after a change of the query, see new_filling. Refuse a column that the MV cannot get or lose.
+    Refuse a version on which the query does not run, such as a pinned snapshot that lacks a column.
 
     Arguments:
       columns (dict): how the columns differ, see find_other_columns.
@@ -105,7 +104,7 @@
 {% macro begin_filling(backfill, state, observed, analysis, version, columns) %}
     {%- if not state.uniform -%}
         {%- do dbt_backfill.refuse(
-            'its query returns other columns than before, but the vnodes of the MV have different positions',
+            'its query returns other columns than at the last barrier, but the vnodes of the MV have different positions',
             'Run the previous query without backfill_vnodes until all vnodes have finished, or rebuild the MV with --full-refresh'
         ) -%}
     {%- endif -%}
@@ -124,7 +123,7 @@
 
 
 {#-
-    Return a plan of the kind `fill` with its next range, as get_plan_with_range returns one.
+    Return a plan of the kind `fill` with its next range, in the form of get_plan_with_range.
 
     Arguments:
       filling (dict): the state before the plan, see new_filling.
@@ -148,7 +147,7 @@
 {% endmacro %}
 
 
-{#- Return the fields of a plan that say where its window and the next windows end, up to the position. One pass over the keys finds these ends. -#}
+{#- Return the fields of a plan for the end of its window and the ends of the next windows. One pass over the keys finds these ends. -#}
 {% macro find_fill_bounds(backfill, state, plan) %}
     {%- set remaining = {
         'range_low': plan.fill_low, 'range_high': state.get('position'), 'last_range': state.finished, 'vnodes': none,
@@ -158,7 +157,7 @@
 {% endmacro %}
 
 
-{#- Return the fields that find_fill_bounds returns, for known bounds. The last window ends at the position of the MV. -#}
+{#- Return the fields of find_fill_bounds for known bounds. The last window ends at the position of the MV. -#}
 {% macro _fill_bounds_of_plan(state, bounds, complete) %}
     {{ return({
         'fill_high': bounds[0] if bounds else (none if state.finished else state.position),
@@ -170,8 +169,8 @@
 
 
 {#-
-    Add the columns that a plan fills to the MV, and drop the columns that it drops. This commits no rows. On Delta, a statement that began
-    before the ALTER conflicts with it. On Iceberg, such a statement leaves new columns null and does not read dropped columns.
+    Add the columns that a plan fills to the MV, and drop the columns that it drops. No rows are committed. On Delta, a statement that began before
+    the ALTER conflicts with the ALTER. On Iceberg, such a statement leaves new columns null and does not read dropped columns.
 
     Each ALTER is a statement of its own, right after its fence. An ALTER fails if something else has altered the table after the ALTER began.
 -#}
@@ -187,7 +186,7 @@
 {% endmacro %}
 
 
-{#- Return the ALTERs that a plan still needs, as a list. -#}
+{#- Return the ALTERs of a plan that have not been executed yet, as a list. -#}
 {% macro get_alterations(mv, plan) %}
     {%- set fills, drops = plan.get('fills') or [], plan.get('drops') or [] -%}
     {%- if not fills and not drops -%} {{ return([]) }} {%- endif -%}
@@ -215,7 +214,7 @@
 
 {#-
     Return a script that sends these ALTERs. The fence stops the script if the plan is no longer to be executed. With `yields` the script continues
-    after an ALTER fails, because the ALTER may be done already: it was sent before, or another run has sent it.
+    after an ALTER that fails, because an earlier attempt or another run may have executed this ALTER already.
 -#}
 {% macro get_alter_script(alterations, fence, yields) -%}
     begin
@@ -235,7 +234,7 @@
 {%- endmacro %}
 
 
-{#- True if `query` is `other` with some words left out. -#}
+{#- True if leaving out some words of `other` gives `query`. -#}
 {% macro leaves_words_out(query, other) %}
     {%- set at, words = namespace(found=0), dbt_backfill.get_words(query) + [none] -%}
     {%- for word in dbt_backfill.get_words(other) -%}

@@ -1,13 +1,13 @@
 {#-
-    Return what a run observes of an MV before its first barrier, and refuse tables that do not belong to this MV: {
+    Return the facts that a run observes before its first barrier. Refuse tables that do not belong to this MV. {
       'state': as read_state returned it; for an MV that is about to be created, see observe_missing,
       'mv': the MV as the run found it, see read_mv; none if there was no MV,
-      'late_reset': why the MV has to be reset although nobody asked for a reset; none as a rule,
+      'late_reset': why the MV has to be reset although the user did not ask for a reset; none as a rule,
       'analysis': what the run already knows about the query, see new_analysis
     }
 
-    This macro writes in two cases only: it takes over a table that is to become the MV, see take_over_table; and it creates the MV if an earlier run
-    died after it had created the state.
+    This macro writes in two cases only. It takes over a table that is to become the MV, see take_over_table. It creates the MV if an earlier run died
+    after that run had created the state.
 -#}
 {% macro observe_state(backfill, reads_nothing=false) %}
     {%- set found = dbt_backfill.observe_tables(backfill, reads_nothing) -%}
@@ -18,7 +18,7 @@
     {%- endif -%}
     {%- set missing = found.missing -%}
     {%- if found.is_of_another_model -%}
-        {#- The plan that creates the tables names the state that it replaces, and drops that state. -#}
+        {#- The creating plan records the id of the state that it replaces. -#}
         {%- set creation = dict(missing.state.committed, replaces=found.left.committed.backfill_id) -%}
         {{ return(dict(missing, state=dict(missing.state, committed=creation))) }}
     {%- endif -%}
@@ -30,13 +30,12 @@
 
 
 {#-
-    Return which tables of an MV exist, without writing anything. Each combination of tables that is not listed here is refused. {
-      'observed': see observe_state, if the MV and its state exist, or if neither does; otherwise it is absent, and there is
-      'takeover': how the table with the MV's name becomes the MV, see find_takeover, with the table's 'properties'; or
-      'left': the state of a first run that died before the MV existed, with
-          'missing', what is observed without that state, see observe_missing, and 'is_of_another_model', see _is_of_another_model,
-      'existing': see get_existing_relations; 'settings': the session's, see read_settings
-    }
+    Return the tables of an MV that exist. Nothing is written. There are three cases, and every other combination of tables is refused.
+      - The MV and its state exist, or both are missing: {'observed': see observe_state}.
+      - A table is to become the MV: {'takeover': see find_takeover, 'properties': of that table, 'existing', 'settings'}.
+      - Only the state exists, because a first run died before the MV was created: {'left': this state, 'missing': see observe_missing,
+        'is_of_another_model': see _is_of_another_model, 'existing', 'settings'}.
+    'existing': see get_existing_relations; 'settings': the session's settings, see read_settings.
 
     Arguments:
       reads_nothing (boolean): true in a run with `--empty` or `--sample`, which takes over no table.
@@ -46,7 +45,7 @@
     {%- do dbt_backfill.check_settings(backfill, settings) -%}
     {%- set existing = dbt_backfill.get_existing_relations(backfill) -%}
     {%- if existing.progress is not none and existing.mv is none -%}
-        {#- dbt read its list of tables when the invocation began. Another run may have created the MV since then. -#}
+        {#- dbt's list of tables is as old as the invocation. Another run may have created the MV in the meantime. -#}
         {%- set existing = dict(existing, mv=dbt_backfill.find_table(backfill.mv)) -%}
     {%- endif -%}
     {%- if existing.mv is none -%}
@@ -75,7 +74,7 @@
 {% endmacro %}
 
 
-{#- Return these tables, with none for each table that does not exist. The default `names` are the tables that a run looks for. -#}
+{#- Return the tables `names` as a dict, with none for each table that does not exist. -#}
 {% macro get_existing_relations(relations, names=['mv', 'progress', 'barriers']) %}
     {%- set existing = {} -%}
     {%- for name in names -%} {%- do existing.update({name: dbt_backfill.load_table(relations[name])}) -%} {%- endfor -%}
@@ -84,8 +83,8 @@
 
 
 {#-
-    Return the state that an earlier run left; none if there is none. Refuse a table that is not a state of this package, and a state whose format
-    this version does not read.
+    Return the state that an earlier run left; none if there is no state. Refuse a table that this package did not create. Refuse a state in a format
+    that this version of the package does not read.
 -#}
 {% macro read_left_state(backfill, existing) %}
     {%- if existing.progress is none -%} {{ return(none) }} {%- endif -%}
@@ -104,8 +103,8 @@
 
 
 {#-
-    Refuse a table that has the name of the new MV's history or controls, unless an earlier MV left it and the new MV can write to it. In another
-    catalog a lookup costs a statement. There the commit of the first barrier looks up the controls, and this macro does not.
+    Refuse a table that has the name of the new MV's history or controls, unless an earlier MV left this table and the new MV can write to it. In
+    another catalog the lookup of the controls would cost a statement, so this macro leaves it to the commit of the first barrier.
 -#}
 {% macro check_leftovers_are_ours(backfill, existing) %}
     {%- if existing.barriers -%}
@@ -127,8 +126,8 @@
 
 
 {#-
-    Return what is observed of an MV that is about to be created, see observe_state: the epoch is 0, and no vnode has started. Refuse a query from
-    which no MV can be made, see analyze_query. `settings`: the session's, see read_settings.
+    Return the result of observe_state for an MV that is about to be created: the epoch is 0, and no vnode has started. Refuse a query from which no
+    MV can be made, see analyze_query. `settings`: the session's settings, see read_settings.
 -#}
 {% macro observe_missing(backfill, settings) %}
     {%- set analysis = dbt_backfill.check_key_order(backfill, dbt_backfill.analyze_query(backfill, dbt_backfill.new_analysis())) -%}
@@ -144,8 +143,9 @@
 
 
 {#-
-    True if the state that a first run left belongs to another model than today's, or to a table that was to be taken over but is gone. (The first run
-    failed or died before it had created the MV.) Such a state is replaced, because nothing was ever merged.
+    True if a state without an MV has to be replaced. A first run left this state: it failed or died before it had created the MV, so no rows were
+    ever merged. There are two such cases. The model was changed after the first run. Or the first run was to take over a table, and this table is
+    gone.
 -#}
 {% macro _is_of_another_model(backfill, missing, left) %}
     {{ return(left.committed and (left.committed.kind != 'create'
@@ -154,9 +154,9 @@
 
 
 {#-
-    Return what is observed of an MV whose tables exist, see observe_state. Refuse a state of another MV, a damaged state, a copy of an MV, and an
-    Iceberg MV that something else has replaced. The MV has to be reset once more (`late_reset`) if an earlier reset was executed late. Either this
-    run detects the late reset, or the last commit has recorded it.
+    Return the result of observe_state for an MV whose tables exist. Refuse a state of another MV, a damaged state, a copy of an MV, and an Iceberg MV
+    that something else has replaced. If an earlier reset was executed late, the MV has to be reset once more (`late_reset`). This run detects the
+    late reset, or the last commit has recorded it.
 
     Arguments:
       existing (dict): as get_existing_relations returned it.
@@ -193,8 +193,8 @@
     {%- set other = dbt_backfill.read_other_snapshot(backfill, mv.snapshot_id, mv.reset_id, state) -%}
     {%- if other is not none and not other.by_late_reset -%}
         {%- do dbt_backfill.refuse(
-            table ~ ' was replaced or rolled back by something else since the barrier ' ~ state.epoch ~ ' left it at the snapshot '
-                ~ committed.mv_snapshot_id,
+            table ~ ' was replaced or rolled back by something else since the barrier ' ~ state.epoch ~ ' (snapshot '
+                ~ committed.mv_snapshot_id ~ ')',
             'Undo that change, or drop ' ~ table ~ ' and ' ~ progress ~ ' to build the MV again, ' ~ dbt_backfill.or_adopt_text(backfill),
             mv=backfill.get('name')
         ) -%}
@@ -215,11 +215,11 @@
       'docs': see apply_docs; none if the MV has no such property,
       'properties': all of them,
       'original': see find_original,
-      'partitions': the columns by which it was partitioned when it was made or adopted; the config may name other columns by now
+      'partitions': the columns by which the MV has been partitioned since it was made or adopted. The config may have other columns now
     }
 
-    Refuse a table that this package did not create. Refuse an MV if its owner or its catalog has set a property to a value with which
-    barriers are not exact.
+    Refuse a table that this package did not create. Refuse an MV if its owner or its catalog has set a table property with which barriers are not
+    exact.
 -#}
 {% macro read_mv(backfill, properties) %}
     {%- set mv, file_format = backfill.mv.render(), backfill.options.file_format -%}
@@ -250,30 +250,30 @@
 {% endmacro %}
 
 
-{#- Return the name of the MV of which a table with these properties is a copy; none if the properties do not show that it is a copy. -#}
+{#- Return the name of the original MV if the properties of a table show that the table is a copy of an MV; otherwise none. -#}
 {% macro find_original(mv, properties) %}
     {%- set original = properties.get('dbt_backfill.mv') or mv.render() -%}
-    {#- Spark does not show the name of a table in which it sees a secret, such as `password_resets`. -#}
+    {#- Spark hides a name that looks like a secret, such as `password_resets`. -#}
     {%- if dbt_backfill.is_redacted(original) -%} {{ return(none) }} {%- endif -%}
     {%- set own, noted = (mv.render() | lower | replace('`', '')).split('.'), (original | lower | replace('`', '')).split('.') -%}
-    {#- The name may include the session's own catalog, or not. -#}
+    {#- The name may be written with or without the session's own catalog. -#}
     {%- set known = [own | length, noted | length] | min -%}
     {{ return(none if own[-known:] == noted[-known:] else original) }}
 {% endmacro %}
 
 
 {#-
-    Find out if an Iceberg MV was replaced by something other than a barrier since the last barrier. Return none if it was not, else {
+    Find out if something other than a barrier has replaced an Iceberg MV after the last barrier. Return none if the MV was not replaced, else {
       'by_late_reset': true if a late reset of this package replaced the MV: the MV has another reset id and another oldest ancestor than after the
-          last barrier. (Iceberg lets a statement replace a table even if others have committed in the meantime.) Also true if the table was created
-          again and is empty, because then no rows can be lost,
+          last barrier. (Iceberg lets a statement replace a table even if other commits were made after the statement began.) Also true if the table
+          was created again and is empty, because in this case no rows can be lost,
       'rows': the number of rows that the MV has now
     }
 
-    CREATE OR REPLACE keeps the table properties, even if dbt's `table` materialization sends it. So it keeps the id of this package. While a reset,
-    or a given-up plan, is planned but not committed, the result is none: the reset itself replaces the MV. If two runs have executed the same reset,
-    the MV has the id of the later execution. So another id counts only if the oldest ancestor also differs from that of the last commit. If the
-    snapshot of the last barrier has expired, the result is none, unless the table was created again after that barrier.
+    Every CREATE OR REPLACE keeps the table properties, including the reset id, even if dbt's `table` materialization sends the statement. While a
+    reset, swap or abandoned plan is planned but not committed, the result is none, because that plan itself may replace the MV. If two runs have
+    executed the same reset, the MV has the reset id of the later execution. So another reset id counts only if the oldest ancestor differs as well.
+    If the snapshot of the last barrier has expired, the result is none, unless the table was created again after that barrier.
 
     Arguments:
       relations (dict): see get_relations.
@@ -285,9 +285,9 @@
     {%- if known in [none, snapshot_id] or planned and (dbt_backfill.replaces_mv(planned) or planned.kind == 'abandon') -%}
         {{ return(none) }}
     {%- endif -%}
-    {#- Count how often the history has the known snapshot ('entries'), how often it has it as an ancestor of the current snapshot ('ancestors'), and
-        how often the table was created again after the barrier ('begun'). 'root' is the oldest ancestor of the current snapshot; it is absent if it
-        has expired. -#}
+    {#- Count three kinds of entries in the history: entries of the last barrier's snapshot ('entries'); those of them that are ancestors of the
+        current snapshot ('ancestors'); and creations of the table after the last barrier ('begun'). 'root' is the oldest ancestor of the current
+        snapshot; it is absent if this ancestor has expired. -#}
     {%- set sql -%}
         select to_json(named_struct(
             'entries', count_if(snapshot_id = {{ known }}),
@@ -323,14 +323,14 @@
 
 
 {#-
-    Refuse a table with these properties that has no state. The message distinguishes a table that this package did not create, a copy of an MV (made
-    by dbt's `clone`, for example), and an MV.
+    Refuse a table that has these properties but no state. The message is different for a table that this package did not create, for a copy of an MV
+    (made by dbt's `clone`, for example), and for an MV.
 -#}
 {% macro refuse_missing_state(backfill, properties) %}
     {%- if 'dbt_backfill.id' not in properties -%} {%- do dbt_backfill.refuse_foreign_mv(backfill) -%} {%- endif -%}
     {%- set mv, name = backfill.mv.render(), dbt_backfill.get_name_of(backfill) -%}
     {%- set adopt = dbt_backfill.get_operation_text('adopt_table', '{model: ' ~ name ~ '}') -%}
-    {#- If clone_backfill did not finish, the property dbt_backfill.mv already has the name of the copy. -#}
+    {#- If a clone_backfill was interrupted, the property dbt_backfill.mv already has the name of the copy. -#}
     {%- set original = properties.get('dbt_backfill.clone') or dbt_backfill.find_original(backfill.mv, properties) -%}
     {%- if original -%}
         {%- set clone = dbt_backfill.get_operation_text('clone_backfill', '{model: ' ~ name ~ ', source: ' ~ original ~ ', replace: true}') -%}
@@ -348,8 +348,8 @@
 
 
 {#-
-    Refuse tables whose state has a format that this version does not read. `properties`: of the MV or of the progress table. A state of the first
-    format has no format number.
+    Refuse a state in a format that this version of the package does not read. `properties`: of the MV or of the progress table. The first format of
+    the state has no number.
 -#}
 {% macro refuse_state_format(backfill, properties) %}
     {%- set state = backfill.progress.render() -%}
@@ -372,7 +372,7 @@
 {% endmacro %}
 
 
-{#- Return the end of a hint: the user may drop only the state, and then adopt the table. -#}
+{#- Return the end of a hint. It says that the user can drop only the state, and then adopt the table. -#}
 {% macro or_adopt_text(backfill) %}
     {%- set drop = dbt_backfill.get_operation_text('drop_backfill', '{model: ' ~ dbt_backfill.get_name_of(backfill) ~ ', keep_mv: true}') -%}
     {{ return('or drop only the state (' ~ drop ~ ') to adopt the table') }}
@@ -380,14 +380,13 @@
 
 
 {#-
-    Refuse a copy of an MV (`original`: see find_original) that has a copy of the state: a barrier may have been committed between the two
-    copies.
+    Refuse a copy of an MV that has a copy of the state: a barrier may have been committed between the two copies. `original`: see find_original.
 -#}
 {% macro refuse_copy(backfill, original) %}
     {%- set mv = backfill.mv.render() -%}
     {%- do dbt_backfill.refuse(
-        mv ~ ' is a copy of the MV ' ~ original ~ ', and its state is a copy too, but clone_backfill did not make them, so '
-            ~ 'the two copies may be of different barriers',
+        mv ~ ' and its state are copies of the MV ' ~ original ~ ' and its state, but clone_backfill did not make these copies, so '
+            ~ 'they may be of different barriers',
         'Drop both copies and run clone_backfill, ' ~ dbt_backfill.or_adopt_text(backfill)
             ~ '. If you only renamed the MV and its state: ALTER TABLE ' ~ mv
             ~ " SET TBLPROPERTIES ('dbt_backfill.mv' = '" ~ mv ~ "')", mv=backfill.get('name')

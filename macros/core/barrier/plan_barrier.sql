@@ -1,16 +1,15 @@
 {#-
-    Store the plan of the next epoch: this is the step "plan" of a barrier. Return {'waits': what the feed has not landed yet}, or {
+    Run the step "plan" of a barrier: store the plan of the next epoch. Return {'waits': what the feed has not landed yet}, or {
       'plan': the plan that is stored now,
-      'staged': the plan's changes, as stage_changes returns them; none if it has no changes, or if another run made it,
+      'staged': the plan's changes, as stage_changes returns them; none if the plan has no changes, or if another run made the plan,
       'views': the temporary views that this macro has made,
-      'source': the plan's range source, if that is a copy that several plans read, see get_source_read; else none, and none if another run
-      made the plan,
+      'source': the plan's range source, if this run made the plan and the source is a copy that several plans read, see get_source_read; else none,
       'result': the result of the script that stored the plan
     }
 
-    One script does all of this. It stages the changes and checks the keys that the barrier reads. If the keys are valid, it creates the
-    tables (in a first run) and stores the plan, unless another run has stored one in the meantime. In that case this run executes the other run's
-    plan word for word. So a refusal comes before anything is written.
+    One script stages the changes and checks the keys that the barrier reads. If the keys are valid, the same script creates the tables (in a first
+    run) and stores the plan. So a refusal comes before anything is written. If another run has stored a plan first, the script stores nothing, and
+    this run executes the other run's plan word for word.
 
     Arguments:
       choice (dict): as choose_plan returned it.
@@ -64,7 +63,8 @@
 
 
 {#-
-    Return the changes that the statements of get_stage have staged. The result has no bounds if the feed may report other keys than the upstream has.
+    Return the changes that the statements of get_stage have staged. The entries for the lowest and the highest key are absent if the feed may report
+    other keys than the upstream has.
 -#}
 {% macro get_own_stage(backfill, plan, result) %}
     {%- set staged = dict(result.staged, low=none, high=none) if result.staged.get('altered_keys') else result.staged -%}
@@ -75,7 +75,7 @@
 {% endmacro %}
 
 
-{#- True if the plan has changes to merge: something was backfilled, and the version of the upstream, or of its change table, moves. -#}
+{#- True if the plan may have changes to merge: rows were backfilled, and the plan reads a newer version of the upstream or of its change table. -#}
 {% macro has_changes(state, plan) %}
     {%- set merges = dbt_backfill.kind_of(plan).merges_changes -%}
     {%- if not merges or merges == 'limited' and plan.get('touched') is none -%} {{ return(false) }} {%- endif -%}
@@ -87,16 +87,16 @@
 
 
 {#-
-    Return an attempt to store a plan: the plan, and further values that its script needs but does not store. Return {'waits'} if the rows of a live
-    database may show changes that the feed has not landed. An attempt is {
+    Return an attempt to store a plan. Return {'waits'} instead if the rows of a live database may show changes that the feed has not landed. An
+    attempt is {
       'plan': as it would be stored, but without the numbers of rows, which the script counts,
       'most_rows': the plan is stored only if its range has at most this number of rows; none if any number is allowed,
       'range_from': the copy from which the range is to be read, as a source of the plan; none for the upstream itself,
       'keys_are_unique': true if an earlier attempt found equal hashes, but no equal keys
     }
 
-    If no version of the upstream can be read again, the rows that the plan reads are staged first. If the feed reports an event that names no
-    key, such as a TRUNCATE, the plan becomes a re-anchor, and its rows are read after that event.
+    If the upstream is a live database, the rows that the plan reads are staged here. If the feed reports an event without a key, such as a TRUNCATE,
+    the plan becomes a re-anchor, and its rows are read after that event.
 -#}
 {% macro new_attempt(backfill, state, observed, analysis, plan, most_rows=none, copy=none) %}
     {%- set attempt = {'plan': plan, 'most_rows': most_rows, 'range_from': copy, 'keys_are_unique': false} -%}
@@ -128,8 +128,8 @@
 
 
 {#-
-    Return the next attempt, after the script of `attempt` stored no plan. The next attempt is a re-anchor, or reads no copy, or has other bounds, or
-    does not check the keys again, because only their hashes were equal. Refuse if no other attempt can succeed.
+    Return the next attempt, after the script of `attempt` stored no plan. The next attempt is a re-anchor, reads no copy, has other bounds, or skips
+    the check of the keys, if different keys had equal hashes. Refuse if no other attempt can succeed.
 -#}
 {% macro find_next_attempt(backfill, state, observed, analysis, attempt, result, views) %}
     {%- set plan, source, checked = attempt.plan, backfill.source, result.get('checked') or {} -%}
@@ -165,15 +165,15 @@
             'Give these rows a key or delete them; a primary key is never null'
         ) -%}
     {%- elif checked.duplicates -%}
-        {#- Keys that differ may have the same hash. -#}
+        {#- The script compared hashes, and different keys may have the same hash. -#}
         {%- set duplicates = dbt_backfill.run_json('find the duplicate keys', dbt_backfill.get_duplicate_keys_sql(
             dbt_backfill.get_checked_scan(backfill, state, plan), plan.key
         )) -%}
         {%- if duplicates -%} {%- do dbt_backfill.refuse_duplicate_keys(plan, duplicates | map(attribute='key') | list, views) -%} {%- endif -%}
         {{ return(dict(attempt, keys_are_unique=true)) }}
     {%- endif -%}
-    {#- The range now has more rows than allowed. A copy of a part of the upstream ends at the previous bounds, so other bounds need the upstream
-        itself. -#}
+    {#- The range has more rows than allowed, so it needs new bounds. A copy of a part of the upstream ends at the previous bounds. In this case the
+        new bounds are found in the upstream itself. -#}
     {%- set kept = attempt if not source or dbt_backfill.is_whole(source.recorded) else without_copy -%}
     {%- set find = dbt_backfill.find_fill_bounds if plan.get('fills') else dbt_backfill.find_bounds -%}
     {%- set bounds = find(dict(backfill, source=source if kept.range_from else none), state, kept.plan) -%}
@@ -181,7 +181,7 @@
 {% endmacro %}
 
 
-{#- Drop the views and refuse keys that are not unique. `duplicates`: some of the keys, as lists of literals. -#}
+{#- Drop the views and refuse duplicate keys. `duplicates`: some of these keys, as lists of literals. -#}
 {% macro refuse_duplicate_keys(plan, duplicates, views) %}
     {%- do dbt_backfill.drop_stages(views) -%}
     {%- do dbt_backfill.refuse(
@@ -194,10 +194,10 @@
 
 
 {#-
-    Return the script of an attempt. Its result: {
+    Return the script of an attempt. The script returns {
       'plan': the plan that is stored; absent if the checks failed,
       'lost': true if the changes can no longer be read, see get_staging_statements; then no plan is stored,
-      'copy_is_gone': true if the copy was to be read but a table is gone; in this case all other entries are absent,
+      'copy_is_gone': true if the script reads a copy and a table was missing; in this case all other entries are absent,
       'staged', 'reread': see get_stage; absent if the plan has no changes, or if no key is to be read again,
       'overlaid': see get_copied_source; absent if the copy has no overlay, or the changes are gone,
       'checked': see get_key_check_sql; absent if the plan reads no keys
@@ -215,7 +215,7 @@
     {%- set counted = dbt_backfill.get_counted_plan(plan, staged=stage is not none, overlaid=overlay is not none) if scan else plan -%}
     {%- set known = (['staged', 'reread', 'merged'] if stage else []) + (['overlaid'] if overlay else []) + (['checked'] if scan else []) -%}
     {%- set handler = dbt_backfill.upstream_traits(backfill.feed or backfill.upstream).lost_conditions if stage else none -%}
-    {#- If the changes were lost, `staged` may be set nevertheless. If no keys are to be read again, `size(null)` is -1, or null. -#}
+    {#- `staged` may be set even if the changes were lost. `size(null)` is -1 or null; this happens if no keys are to be read again. -#}
     {%- set conditions = (['not lost'] if handler else [])
         + (['staged.null_keys = 0', 'coalesce(size(reread.twice), 0) <= 0'] if stage else [])
         + (['overlaid.doubtful = 0'] if overlay else []) + (['checked.null_keys = 0', 'not checked.duplicates'] if scan else [])
@@ -302,21 +302,21 @@
 {% endmacro %}
 
 
-{#- True if the plan moves the position or finishes vnodes. This does not depend on its numbers of rows, which may not be counted yet. -#}
+{#- True if the plan moves the position or finishes vnodes. The answer does not need the plan's numbers of rows, which may not be counted yet. -#}
 {% macro moves_position(plan) %}
     {{ return(plan.last_range or plan.get('range_high') != plan.get('range_low')) }}
 {% endmacro %}
 
 
 {#-
-    Return the plan with `counted`, see get_plan_json_sql: the numbers of rows that the script counts in `checked`. If the changes and the
-    range both have at most 100,000 rows, one statement merges both. A larger range gets a MERGE of its own, without clauses for existing
-    rows; on Delta that is faster for many rows.
+    Return the plan with the entry `counted`, see get_plan_json_sql: the numbers of rows that the script counts in `checked`. If the changes and the
+    range have at most 100,000 rows each, one MERGE writes both. Otherwise the range gets a MERGE of its own, without clauses for existing rows. On
+    Delta this is faster for many rows.
 
     Arguments:
       staged (boolean): true if the script also counts the changes, in `merged`.
-      overlaid (boolean): true if the range is read from a copy with an overlay of later changes. One statement must not read both the overlay
-        and the changes to merge: if a query has two table_changes of one table, Spark reads the versions of the first for both (seen with
+      overlaid (boolean): true if the range is read from a copy with an overlay of later changes. One statement must not read both the overlay and the
+        changes to merge: if a query calls table_changes twice for one table, Spark reads the versions of the first call for both calls (seen with
         Spark 4.1 and Delta 4.3).
 -#}
 {% macro get_counted_plan(plan, staged, overlaid) %}
@@ -335,9 +335,9 @@
 
 
 {#-
-    Return the part of a script that reads changes. Only reading the changes shows if they are gone: the log does not always record a VACUUM or a
-    change of columns. The read is a statement of its own, such as CACHE TABLE. If a query that sets a variable failed, its error would have no
-    condition, and no handler would catch it.
+    Return the part of a script that reads changes. Lost changes are found only when they are read, because the log does not always record a VACUUM or
+    a change of columns. The read is a statement of its own, such as CACHE TABLE. A query that sets a variable would fail with an error without a
+    condition, which no handler can catch.
 
     Arguments:
       handler (string or none): the error conditions that mean lost changes, see the trait `lost_conditions`.
@@ -356,8 +356,8 @@
 
 
 {#-
-    Return statements of a script that store a plan, if nothing is planned for its epoch yet. If two runs store a plan at the same time, only one plan
-    is stored, and the other run finds this plan.
+    Return statements of a script that store a plan, if no plan is stored for its epoch yet. If two runs store a plan at the same time, only one plan
+    is stored. Both runs then execute this plan.
 -#}
 {% macro get_store_plan_statements(backfill, plan) -%}
     set planned = {{ dbt_backfill.get_plan_json_sql(plan) }};
@@ -378,7 +378,7 @@
     Iceberg a conflict fails the script.
 
     Arguments:
-      sql (string): an UPDATE or a MERGE whose condition has the epoch and the plan, so that it changes nothing if it is sent again.
+      sql (string): an UPDATE or a MERGE. Its condition has the epoch and the plan, so it changes nothing if it is sent again.
       literals (dict): text in `sql` -> SQL expression of the literal that replaces it, see get_execute_with_literals_sql. An UPDATE of an
         Iceberg table cannot use variables.
 -#}
@@ -389,8 +389,8 @@
 
 
 {#-
-    Return a select of the plan that is stored for an epoch, as {'plan'} (null if there is none), and of the script's variables `known`. The select
-    reads all rows of the progress table: with a filter, Delta would run a job that looks for files to skip.
+    Return a select of JSON with the plan that is stored for an epoch ('plan', null if no plan is stored) and the script's variables `known`. The
+    select reads all rows of the progress table: with a filter, Delta would run a job that looks for files to skip.
 -#}
 {% macro get_next_plan_sql(relations, epoch, known=[]) -%}
     select concat('{',

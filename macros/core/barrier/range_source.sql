@@ -1,6 +1,6 @@
 {#-
-    Return the upstream as a plan reads it, as text after FROM. For a live database, this is the table with the staged rows of the plan. Before the
-    rows are staged, it is the database's own table.
+    Return the relation from which a plan reads the upstream, as text after FROM. For a live database, this is the table with the staged rows of the
+    plan, or the database's own table before the rows are staged.
 -#}
 {% macro get_planned_read(backfill, plan) %}
     {%- set upstream, version, stage = backfill.upstream, dbt_backfill.get_source(plan).version, dbt_backfill.get_source(plan, 'stage') -%}
@@ -10,9 +10,9 @@
 
 
 {#-
-    Return what a range is read from, as text after FROM: the upstream, or a copy of it. Only the run that made the plan has a copy, as
-    `source` of `backfill`; a run that adopts the plan reads the upstream itself. The bounds of ranges may be found in a copy without its
-    overlay: rows that were added or deleted later only make a range larger or smaller.
+    Return the relation from which a range is read, as text after FROM: the upstream, or a copy of the upstream. Only the run that made the plan reads
+    a copy, which is the `source` of `backfill`. A run that adopts the plan reads the upstream itself. To find the bounds of ranges, a copy can be
+    read without its overlay: rows that were added or deleted after the copy was made only make a range larger or smaller.
 -#}
 {% macro get_range_read(backfill, plan) %}
     {%- set copied = plan.kind == 'advance' and backfill.get('source') -%}
@@ -21,8 +21,8 @@
 
 
 {#-
-    Return the rows of a range source, as text after FROM. The rows were read once from a live database, or are a replica of an upstream that is not
-    ordered by its key. Both kinds of rows are read by the same statements. A source is {
+    Return the rows of a range source, as text after FROM. The rows of a source were copied: they were read once from a live database, or they are a
+    replica of an upstream that is not ordered by its key. A source is {
       'relation', 'kind', 'version': a table, its kind and its version,
       'columns': the names of the columns that are read,
       'where': a predicate of the rows that are read; none for all,
@@ -69,15 +69,16 @@
 
 
 {#-
-    Return the range source of a copy, with the changes up to the version of a plan. A part of the script that plans the barrier makes a
-    cached view of the last state of each key in the range that has changed since the copy, see get_last_states_view_sql. It sets the variable
-    `overlaid`: {
-      'count': the number of these keys,
-      'doubtful': the number of these keys, and of null keys, whose state in the version of the plan is unknown. The state of a key is known if
-        its first event agrees with the number of rows that the copy has of the key (one or none). If a column has another type than in the
+    Return the range source of a copy, with the changes up to the version of a plan. The script that plans the barrier makes a cached view of the keys
+    of the range that have changed since the copy was made. The view has the last state of each of these keys, see get_last_states_view_sql. The
+    script also sets the variable `overlaid`, which is null if the changes are gone: {
+      'count': the number of keys in the view,
+      'doubtful': the number of keys whose state in the version of the plan is unknown. The state of a key is known if its first event agrees with the
+        number of rows that the copy has of the key (one or none). The state of a null key is never known. If a column has another type than in the
         copy, such as a struct with a new field, `doubtful` is one higher
-    }; null if the changes are gone. The parts of the script are in 'setup': {'declarations', 'statements', 'views': the names of the views that they
-    make}. 'setup' is none if the copy has the plan's version, because then nothing can have changed.
+    }
+    The parts of the script are in 'setup': {'declarations', 'statements', 'views': the names of the views that they make}. 'setup' is none if the
+    copy has the plan's version, because then nothing can have changed.
 
     Arguments:
       copy (dict): as a source of the plan; its definition has the 'version' of the upstream that was copied, and the 'columns'.
@@ -90,11 +91,11 @@
     {%- set events = dbt_backfill.get_range_scan_sql('(' ~ changes.events ~ ')', plan, state, backfill, keys, with_null_keys=true) -%}
     {%- set copied = dbt_backfill.get_source_read(source, keys) -%}
     {%- set columns, listed, types = dbt_backfill.upstream_columns(keys), dbt_backfill.identifiers(shown.columns), [] -%}
-    {#- Both selects return the type of the columns. An aggregate over no rows still returns one row, so no rows have to be read. -#}
+    {#- Both selects return the types of the columns. An aggregate returns one row even over no rows, so this needs no read of rows. -#}
     {%- for read in [names.overlay, copied] -%}
         {%- do types.append('(select typeof(any_value(struct(' ~ listed ~ '))) from (select ' ~ listed ~ ' from ' ~ read ~ ' limit 0))') -%}
     {%- endfor -%}
-    {#- A deleted row is also in doubt: the feed may have altered its key, and then another row was deleted. -#}
+    {#- A deleted row is in doubt as well: if the feed has altered the key of the event, another row was deleted. -#}
     {%- set altered = dbt_backfill.altered_key_predicate(changes, keys, 'overlay.') -%}
     {%- set doubts = [
         'overlay.__bf_unclear', dbt_backfill.null_key_predicate(dbt_backfill.upstream_columns(keys, 'overlay.')),
@@ -125,8 +126,8 @@
 
 
 {#-
-    Return why a range cannot be read from a copy, according to the result of the script that plans the barrier; none if it can. Null or
-    duplicate keys in the copy do not mean that the upstream still has them: the feed does not always report that such a key is gone.
+    Return why a range cannot be read from a copy; none if it can. The answer comes from the result of the script that plans the barrier. A copy with
+    null or duplicate keys cannot be read: the upstream may have lost these keys, and the feed does not always report that.
 -#}
 {% macro find_doubt_of_copy(source, result) %}
     {%- set checked = result.get('checked') or {} -%}
@@ -138,8 +139,8 @@
 
 
 {#-
-    Return the sources of a plan whose copy is no longer read. The record of the copy stays, without a version, because it records how often the
-    upstream would be read without a copy.
+    Return the sources of a plan that no longer reads its copy. The record of the copy stays without its version, because it also records how often
+    the upstream would be read without a copy.
 
     Arguments:
       sources (list): of the plan.
@@ -152,8 +153,8 @@
 
 
 {#-
-    Return the columns of the upstream that the query names, and the columns of the key, as a list of {'name', 'type'}. Return all columns if the
-    query has a star. The columns are looked up in the table that the plan reads.
+    Return the upstream's columns that the query names and the columns of the key, as a list of {'name', 'type'}. Return all columns if the query has
+    a star.
 -#}
 {% macro get_needed_columns(backfill, plan) %}
     {%- set columns = dbt_backfill.get_query_columns('select * from ' ~ dbt_backfill.get_planned_read(backfill, plan)) -%}
@@ -174,7 +175,7 @@
 {% macro get_clauses_of_copy(backfill, relation, properties) -%}
     {%- set format = backfill.options.file_format -%}
     {%- set own = {'dbt_backfill.format': dbt_backfill.state_format()} -%}
-    {#- Some catalogs, such as Nessie's, turn this property off. Then no table can be dropped with its files. -#}
+    {#- Some catalogs, such as Nessie's, set this property to false. With false, a table cannot be dropped together with its files. -#}
     {%- if format == 'iceberg' -%} {%- do own.update({'gc.enabled': 'true'}) -%} {%- endif -%}
     {%- set all = dict(dbt_backfill.exact_table_properties(format), **dict(properties, **own)) -%}
     {%- if not backfill.get('name') -%} {{ return(dbt_backfill.table_clauses(relation, all)) }} {%- endif -%}
@@ -183,8 +184,8 @@
 
 
 {#-
-    Return the current properties of a copy that is to be dropped. They are read from Spark, because dbt read its list of tables when the invocation
-    began. Return none if the table does not exist, or if this package did not create it.
+    Return the current properties of a copy that is to be dropped, or none if the table does not exist or was not created by this package. The
+    properties are read from Spark, because dbt's list of tables is as old as the invocation.
 
     Arguments:
       mark (string): a property that only a table of this package has.

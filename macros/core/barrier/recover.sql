@@ -1,9 +1,9 @@
 {#-
     Decide what happens to a plan that an earlier run left. Return {'plan': the plan to execute, 'may_give_up': see run_merge}. As a rule the plan is
-    executed word for word. If the data that it reads is gone, or the MV is to be rebuilt anyway, the plan is abandoned.
+    executed word for word. The plan is abandoned if the data that the plan reads is gone, or if the MV is to be rebuilt anyway.
 -#}
 {% macro adopt_plan(backfill, state, observed, plan, rebuild) %}
-    {#- Plans of the kinds `rescale` and `abandon` are always executed: they read nothing that can be lost, and a rebuild may follow them. -#}
+    {#- A plan of the kind `rescale` or `abandon` is always executed. Such a plan reads nothing that can be lost, and a rebuild can follow it. -#}
     {%- set may_be_lost, lost = plan.kind not in ['rescale', 'abandon'], none -%}
     {%- if may_be_lost -%}
         {%- set source, is_swap, options = dbt_backfill.get_source(plan), plan.get('generation') is not none, backfill.options -%}
@@ -18,9 +18,9 @@
         {%- if stage and not lost and not dbt_backfill.ask(backfill.upstream, 'stage_kept')(stage) -%}
             {%- set lost = 'the rows that were staged for it are gone' -%}
         {%- endif -%}
-        {#- If the MV is to be rebuilt, a plan is executed only if it replaces the MV in the way that the config describes now. So if the query of a
-            reset fails, the user can change the model, and the reset is given up here. A swap puts a complete generation in place, so the order of
-            that generation does not matter. -#}
+        {#- If the MV is to be rebuilt, the plan is executed only if the plan itself rebuilds the MV with the current query, vnode_count and order. So
+            a user can correct a model after the query of a reset has failed: the failed reset is given up here. The order of a swap is not compared,
+            because the next generation of a swap is complete. -#}
         {%- set wanted = not rebuild or dbt_backfill.replaces_mv(plan) and plan.vnode_count == options.vnode_count
             and (is_swap or dbt_backfill.get_order(plan.key) == options.backfill_order)
             and not dbt_backfill.find_difference(backfill, state.settings, dbt_backfill.new_analysis(), plan) -%}
@@ -29,8 +29,8 @@
             {%- if given_up is none -%} {%- do dbt_backfill.refuse_concurrent_run(plan) -%} {%- endif -%}
             {{ return({'plan': given_up, 'may_give_up': false}) }}
         {%- endif -%}
-        {#- If the plan has the committed query, its own query is used in the comparison instead of today's. Today's query may have other columns, and
-            the MV gets them after this plan. If today's query differs in more than columns, the run was refused earlier, or rebuilds the MV. -#}
+        {#- If the plan has the committed query, the plan is not compared with the model's current query. The current query may have other columns,
+            which the MV gets after this plan. If the current query differs in more than columns, the run was refused earlier or rebuilds the MV. -#}
         {%- set alters = options.on_schema_change in ['append_new_columns', 'sync_all_columns'] and plan.query_hash == state.committed.query_hash -%}
         {%- set as_planned = dict(backfill, query=plan.query, query_hash=plan.query_hash) if alters else backfill -%}
         {%- if not is_swap -%} {%- do dbt_backfill.check_model_of_plan(as_planned, state.settings, plan) -%} {%- endif -%}
@@ -49,8 +49,8 @@
 
 
 {#-
-    Refuse a plan of another deployment of the model. That deployment made or rebuilt the MV during this run, and the result of the plan's query may
-    depend on settings that this session does not have. A rescale is not refused, because it executes no query.
+    Refuse a plan that another deployment of the model has made during this run. The plan may have another query. The result of the plan's query may
+    also depend on settings that this session does not have. A rescale is not refused, because it executes no query.
 
     Arguments:
       settings (dict): the session's, see get_result_settings.
@@ -65,14 +65,14 @@
         {%- set instead = ', or give that plan up: ' ~ dbt_backfill.get_operation_text('abandon_plan', '{model: '
             ~ dbt_backfill.get_model_name(model) ~ '}') if plan.get('fills') or plan.get('drops') else '' -%}
         {%- do dbt_backfill.refuse(
-            'another run has planned its barrier ' ~ plan.epoch ~ ' with another model or session: ' ~ difference,
+            'another run has planned the barrier ' ~ plan.epoch ~ ' with another query, config or session: ' ~ difference,
             'Run only one deployment of the model' ~ instead ~ '. This run wrote nothing'
         ) -%}
     {%- endif -%}
 {% endmacro %}
 
 
-{#- True if the upstream has a newer version than the plan reads, so that the next plan would read that version. -#}
+{#- True if the upstream has a newer version than the plan reads. The next plan would read the newer version. -#}
 {% macro has_gone_on(backfill, plan, observed) %}
     {%- set source = dbt_backfill.get_source(plan, 'feed' if backfill.feed else 'upstream') -%}
     {%- set followed = observed.feed if backfill.feed else observed -%}
@@ -81,9 +81,9 @@
 
 
 {#-
-    Give up a plan that cannot be executed. The marked plan gets the number of vnodes of the state, which does not change. No other plan overwrites
-    it. With the mark `abandon`, the fence stops the runs that still execute the plan. The plan's epoch is committed at the old position as `dirty`.
-    If another run has already committed the plan, nothing is marked. Return the marked plan; none if another run committed or replaced it.
+    Give up a plan that cannot be executed: change the kind of the stored plan to `abandon`. The fence then stops every run that still executes the
+    plan. Later the plan's epoch is committed at the old position and marked `dirty`. The MV keeps its number of vnodes, so the abandoned plan gets
+    this number. Return the abandoned plan. Change nothing and return none if another run has already committed or replaced the plan.
 -#}
 {% macro run_mark_abandoned(backfill, state, plan, reason) %}
     {%- set given_up = tojson(dict(plan, kind='abandon', reason=reason, vnode_count=state.committed.vnode_count)) -%}
@@ -111,13 +111,13 @@
 
 
 {#-
-    Return a statement after which every MERGE of a given-up plan fails, even a MERGE that has passed its fence; none if no MERGE can be
+    Return a statement that makes every running MERGE of a given-up plan fail, even a MERGE that has passed its fence. Return none if no MERGE can be
     running. On Delta the statement changes the table's metadata. On Iceberg it is a MERGE that writes one row of the MV again, unchanged.
-    Merge-on-read records the old row as deleted, and a MERGE fails if such a deletion was committed after the MERGE began, whatever the key of the
-    row. (An empty MV has no row to write, and copy-on-write records no deletion.)
+    Merge-on-read records the old row as deleted. A MERGE fails if any deletion was committed after the MERGE began. (The statement has no effect on
+    an empty MV, which has no row to write, or with copy-on-write, which records no deletion.)
 
-    If the MV does not have the plan's key, no running MERGE can be committed. There are two such cases: the plan replaces the MV (without a MERGE)
-    and has not done so yet, or something else has replaced the MV since. Iceberg commits no MERGE to a table that was replaced meanwhile.
+    If the MV lacks the plan's key, no running MERGE can be committed. There are two such cases. The plan is to replace the MV, so it has no MERGE. Or
+    something else has replaced the MV: Iceberg commits no MERGE to a table that was replaced after the MERGE began.
 -#}
 {% macro get_stopping_sql(backfill, plan) -%}
     {%- set mv = backfill.mv.render() -%}
@@ -125,7 +125,7 @@
         {{ return('alter table ' ~ mv ~ " set tblproperties ('dbt_backfill.given_up' = '" ~ plan.epoch ~ "')") }}
     {%- endif -%}
     {%- set types = dbt_backfill.types_by_name(dbt_backfill.get_table_columns(backfill.mv)) -%}
-    {#- If Spark cannot compare the type of a column, the column is not a column of the key: it only has the same name. -#}
+    {#- A column of a type that Spark cannot compare is not a column of the key. It only has the name of one. -#}
     {%- for key in plan.key -%}
         {%- set type = types.get(key.name | lower, 'map<') -%}
         {%- if 'map<' in type or 'variant' in type -%} {{ return(none) }} {%- endif -%}
@@ -139,9 +139,9 @@
 
 
 {#-
-    Return the plans that were given up since the last executed barrier, as the commit of an abandoned plan records them: {'since': that
-    barrier, 'plans': the given-up plans, with the newest (`plan`) first}. Return none if one of these plans replaces the MV, because a reset or swap
-    has to follow it, or if there are too many plans.
+    Return the plans that were given up after the last executed barrier: {'since': the last executed barrier, 'plans': the given-up plans, with the
+    newest (`plan`) first}. The commit of an abandoned plan records this dict. Return none if there are too many plans, or if one of the plans
+    replaces the MV: then a reset or swap has to follow.
 
     Arguments:
       committed (dict): the plan of the previous epoch.
@@ -161,11 +161,12 @@
 
 
 {#-
-    Return the ends of the ranges above the position that given-up plans could write to, with [] for a range without an end; none if the whole
-    MV has to be compared. During a sweep the result is an empty list, because the sweep compares the rows above the position anyway. Up to the
-    position, given-up plans could write the rows that changed upstream since the last executed barrier. So it is enough to compare these
-    ranges and the rows that changed, if the feed still lists all of these changes, and if the upstream was not restored to a version that is older
-    than those that the plans read. The feed also has to list keys that were added in those versions and deleted since; otherwise the result is none.
+    Return the ranges above the position that given-up plans could write to, as a list of their ends, with [] for a range without an end. During a
+    sweep the list is empty, because the sweep compares the rows above the position anyway. Return none if the whole MV has to be compared.
+
+    Given-up plans could write to two parts of the MV: these ranges, and the rows that changed upstream after the last executed barrier. It is enough
+    to compare both parts under three conditions. The feed still lists all of these changes. The upstream was not restored to a version that is older
+    than a version that a given-up plan read. The feed does not leave out a key that was added in such a version and deleted afterwards.
 -#}
 {% macro find_touched_ranges(backfill, state, observed) %}
     {%- set given_up = state.committed.get('given_up') if state.dirty else none -%}
@@ -194,7 +195,7 @@
 {% endmacro %}
 
 
-{#- Give up a plan whose step `failed` has failed. Refuse to continue if the step failed because another run committed the plan or replaced it. -#}
+{#- Give up a plan after its step `failed` has failed. Refuse to continue if another run has committed or replaced the plan. -#}
 {% macro give_up_plan(backfill, plan, failed) %}
     {%- set now = dbt_backfill.read_state(backfill) -%}
     {%- set given_up = dbt_backfill.run_mark_abandoned(
@@ -207,13 +208,13 @@
 
 
 {#-
-    Return a plan that repairs the MV without a feed: a re-anchor, a sweep or a reset. After plans were given up, the returned plan repairs only the
-    ranges that these plans could write to, if the ranges are known. Otherwise the whole prefix is read again, in one barrier or in slices (a sweep),
-    and its keys are checked again; `on_gap` may refuse that. An MV that has no rows yet is reset. An MV whose sweep has read nothing yet keeps its
-    previous rows.
+    Return a plan that repairs the MV without a feed: a re-anchor, a sweep or a reset. If plans were given up and the keys that they could write to
+    are known, the returned plan compares only these keys. Otherwise all rows up to the position are read and their keys are checked again, in one
+    barrier or in slices (a sweep). The option `on_gap` may refuse that. An MV without rows is reset. During a sweep that has read nothing yet, the MV
+    keeps its previous rows.
 
     Arguments:
-      whole (boolean): true if no part can be repaired alone: the changes cannot be read, or the feed does not list all that changed.
+      whole (boolean): true if all rows have to be compared, because the changes cannot be read, or because the feed does not list all changes.
       filling (dict or none): see new_filling. A plan that reads the whole prefix again also fills these columns to the end.
       views (list): the temporary views to drop before a refusal.
 -#}
@@ -234,13 +235,12 @@
     {%- if touched is none and started and backfill.options.on_gap == 'fail' -%}
         {%- do dbt_backfill.drop_stages(views) -%}
         {%- do dbt_backfill.refuse(
-            'its next barrier would compare all ' ~ '{:,}'.format(state.row_count) ~ ' rows read so far with its query, because '
+            'its next barrier would compare its query with all ' ~ '{:,}'.format(state.row_count) ~ ' rows read so far, because '
                 ~ reason,
             "Set on_gap='reanchor' to allow that, on_gap='sweep' to compare them in slices, or rebuild the MV with --full-refresh"
         ) -%}
     {%- elif touched is none and sweeps -%}
-        {#- A sweep records the old position as the beginning of its range: if the sweep is given up, the state keeps that position. The range has no
-            end. -#}
+        {#- The plan of a sweep records the old position as range_low. If the sweep is given up, the state keeps that position. -#}
         {{ return(dict(dict(plan, kind='sweep', range_high=none, next_bounds=[], bounds_complete=false), **ended)) }}
     {%- endif -%}
     {{ return(dict(plan, touched=touched, **ended)) }}
@@ -281,8 +281,8 @@
 
 
 {#-
-    Return the key of a rebuild, with the columns of the progress table for its position. If the key or the number of vnodes changes, these
-    may be new columns.
+    Return the key of a rebuild. Each column of the key names the column of the progress table that has its position. The progress table may get new
+    columns for this, if the key or the number of vnodes changes.
 -#}
 {% macro place_positions(backfill, state, key) %}
     {%- if dbt_backfill.has_shape_of(state.committed, key, backfill.options.vnode_count) -%}

@@ -1,19 +1,21 @@
 {#-
     Return a part of the staging script. If a key existed twice in the upstream, the feed does not report its last state. This part reads such
-    keys again from the upstream, at the version of the plan, where each key has to occur once or not at all. The script has the stage's
-    summary in `staged`; this part sets `reread`: {
-      'count': the number of keys, 'low', 'high': the least and the greatest of them as literals,
-      'twice': up to three of them that exist twice in that version too
-    }; null if no key was in doubt. The following keys are in doubt:
+    keys again from the upstream, at the version of the plan. In this version each key has to occur once or not at all. This part reads the variable
+    `staged` of the script, and sets its variable `reread`, which is null if no key was in doubt: {
+      'count': the number of keys in doubt, 'low', 'high': the least and the greatest of these keys as literals,
+      'twice': up to three keys that occur twice in the version of the plan
+    }
+    The following keys are in doubt:
 
       - keys whose events are not a chain of states (`__bf_unclear`),
       - keys that were inserted although the MV has them: a row existed already,
       - keys whose only event deletes a row that Q does not return, although the MV has a row of that key,
-      - keys that the feed may report with another value than they have (`staged.altered_keys`). Any key that the feed would report with the same
-        value may have changed. So all these keys of the upstream and of the MV, up to the position, are in doubt. The stage does not have these keys.
+      - keys that the feed may report with another value than they have (`staged.altered_keys`). Several keys may be reported with the same value, and
+        any of them may have changed. So all of them, in the upstream and in the MV up to the position, are in doubt. The stage does not have them.
 
-    All cases except the first need a read of the MV. For inserted and deleted keys, only the rows between the bounds of the stage are read. If a run
-    died while it executed the plan, the MV may have changes of the plan already. In this case more keys are read again, with the same result.
+    All cases except the first one need a read of the MV. For inserted and deleted keys, only the rows between the bounds of the stage are read. If a
+    run died while it executed the plan, the MV may already have changes of the plan. In this case more keys are read again, but the result is the
+    same.
 
     Arguments:
       names (dict): of the views, see get_stage_names.
@@ -23,7 +25,7 @@
 {% macro get_reread_statements(backfill, state, plan, names, suspicions, altered) -%}
     {%- set keys, key_columns = plan.key, dbt_backfill.upstream_columns(plan.key) -%}
     {%- set columns, source_columns = key_columns | join(', '), dbt_backfill.upstream_columns(keys, 'source.') -%}
-    {#- The bounds are known only when the script runs. The two views are written with placeholders, and the script replaces each placeholder by the
+    {#- The bounds are known only when the script runs. So the two views are written with placeholders. The script replaces each placeholder by the
         value of one of these expressions. -#}
     {%- set low, high, of_stage, of_reread = [], [], {}, {} -%}
     {%- for side, placeholders in [('low', low), ('high', high)] -%}
@@ -35,7 +37,7 @@
         {%- endfor -%}
     {%- endfor -%}
     {%- set doubtful_keys = dbt_backfill.get_doubtful_keys_sql(backfill, plan, names, suspicions, altered, low, high) -%}
-    {#- Bytes that are not UTF-8 have other bounds in files than in the feed, so their rows are searched in all files. -#}
+    {#- Strings with bytes that are not UTF-8 have other values in the feed than in the statistics of files, so no file is skipped for them. -#}
     {%- set rows -%}
         select source.*
         from {{ dbt_backfill.get_planned_read(backfill, plan) }} as source
@@ -84,8 +86,8 @@
 
 
 {#-
-    Return a select of the keys in doubt. `low` and `high`: placeholders of the bounds of the stage. If the feed may alter keys, the select
-    ends with the text `__bf_alike__`, which is replaced by get_alike_keys_sql or by nothing.
+    Return a select of the keys in doubt. `low` and `high`: placeholders of the bounds of the stage. If the feed may alter keys, the select ends with
+    the placeholder `__bf_alike__`. The script replaces this placeholder by get_alike_keys_sql or by nothing.
 -#}
 {% macro get_doubtful_keys_sql(backfill, plan, names, suspicions, altered, low, high) -%}
     {%- set keys, stage = plan.key, names.states -%}
@@ -119,15 +121,15 @@
 
 
 {#-
-    Return a select of the keys that the feed would report with the same value as a key that it may have altered. These are keys of the MV, and of the
-    upstream at the version of the plan, up to the position.
+    Return a select of the keys that the feed cannot distinguish from a key that it may have altered. The select reads the keys up to the position,
+    from the MV and from the upstream at the version of the plan.
 -#}
 {% macro get_alike_keys_sql(backfill, state, plan, names, altered) -%}
     {%- set keys, columns, carried, numbered = plan.key, dbt_backfill.upstream_columns(plan.key), [], [] -%}
     {%- for name in dbt_backfill.mv_columns(keys) -%} {%- do carried.append(name ~ ' as ' ~ columns[loop.index0]) -%} {%- endfor -%}
     {%- for column in columns -%} {%- do numbered.append(column ~ ' as k' ~ loop.index) -%} {%- endfor -%}
-    {#- This text is the same for a key and for the value that the feed reports for the key, see altered_predicate. Some other keys have the same
-        text. -#}
+    {#- This text is the same for a key and for the value that the feed reports for this key, see altered_predicate. A few different keys have the
+        same text as well. -#}
     {%- set listed = 'regexp_replace(to_json(struct(' ~ numbered | join(', ') ~ '), ' ~ dbt_backfill.whole_json_options()
         ~ "), '1582-10-(0[4-9]|1[0-6])[^\"]*', '')" -%}
     select {{ columns | join(', ') }}

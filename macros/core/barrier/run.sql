@@ -1,19 +1,18 @@
 {#-
-    Return what a run knows before it asks Spark for more than the location of tables. All steps get this dict: {
+    Return the dict of everything that a run knows before it reads facts from Spark. All steps get this dict: {
       'mv', 'progress', 'barriers', 'controls', 'staged', 'replica', 'live': relations,
       'options': the configuration,
       'upstream': {'relation', 'kind'},
       'feed': the user's change table, see get_change_table; none if the upstream's own feed is read,
       'sql': the model's query, 'query': the same query with the upstream substituted, 'query_hash',
-      'started_at': when the run of the model began, for its time budget,
-      'controls_of': for a next generation, the id of the MV whose controls apply to it; else none,
+      'started_at': the start time of the model's run, for the time budget,
+      'controls_of': only of a next generation: the id of the MV whose controls also apply to the next generation; else none,
       'source': the range source of a barrier, if that is a copy that several plans read, see get_source_read; else none,
       'partitions': the columns by which the MV's existing table is partitioned, see read_mv; none if the run creates the table, with the
         partitions of the config,
-      `generation`: `next` or `former` while a full refresh is made beside the MV in use, see find_next_generation; else none
+      `generation`: during a full refresh beside the MV in use: `next` for the new tables, `former` for the MV in use, see find_next_generation; else
+      none
     }
-
-    The dict has no facts that Spark has to be asked for: see observe_state, observe_upstream and new_analysis.
 
     Outside of a run, the dict also has `name`: the model's name for messages.
 -#}
@@ -33,7 +32,7 @@
 {% endmacro %}
 
 
-{#- Refuse options that an upstream of this kind, or with this feed, does not support. -#}
+{#- Refuse options that this kind of upstream, or this feed, does not support. -#}
 {% macro check_options_of_upstream(upstream, feed, options) %}
     {%- if dbt_backfill.upstream_traits(upstream).stages_ranges -%}
         {%- for needs, option in [(options.backfill_mode == 'snapshot', "backfill_mode 'snapshot'"), (options.live_view, 'live_view')] if needs -%}
@@ -53,7 +52,7 @@
     {%- if reason -%}
         {%- do dbt_backfill.refuse(
             "replicate is 'always', but " ~ reason,
-            'Remove replicate: a table can only be replicated if it has its own change feed, has the same format as the MV, and its keys are checked'
+            'Remove this option. A table can only be replicated if it has its own change feed and the format of the MV, and if its keys are checked'
         ) -%}
     {%- endif -%}
 {% endmacro %}
@@ -68,8 +67,8 @@
 
     Arguments:
       observed (dict): as observe_state returned it.
-      rebuild (string or none): why the user wants the MV rebuilt.
-      next (dict or text): the generation that is to replace the MV; the barrier that does that ends the run, see choose_plan.
+      rebuild (string or none): the reason for a rebuild that the user wants; none without a rebuild.
+      next (dict or text): the generation that is to replace the MV, see choose_plan. The run ends with the barrier that replaces the MV.
 -#}
 {% macro run_barriers(backfill, observed, rebuild, next=none) %}
     {%- set backfill = dict(backfill, partitions=observed.mv.partitions if observed.get('mv') else none) -%}
@@ -83,7 +82,7 @@
         {%- if not run.rebuild -%} {%- do dbt_backfill.report_kept_shape(backfill, run.state) -%} {%- endif -%}
     {%- endif -%}
     {%- do dbt_backfill.set_line_if_stopped(backfill, run.state) -%}
-    {#- Jinja has no `while`. Two nested loops allow a million turns, and few of them are executed after the end. -#}
+    {#- Jinja has no `while`, so two nested loops allow a million turns. Once the run is done, at most two thousand of these turns still happen. -#}
     {%- for _ in range(1000) -%}
         {%- if not run.done -%}
             {%- for _ in range(1000) -%} {%- if not run.done -%} {%- do dbt_backfill._run_next_barrier(backfill, run) -%} {%- endif -%} {%- endfor -%}
@@ -111,8 +110,8 @@
 {% macro _run_next_barrier(backfill, run) %}
     {%- set options = backfill.options -%}
     {%- if options.take_turns and adapter.type() == 'spark_backfill' -%} {%- do adapter.take_turn() -%} {%- endif -%}
-    {#- Here another deployment has committed a barrier with another query after this run's last barrier. If this run continued, it would undo the
-        columns of that query. -#}
+    {#- If another deployment has committed a barrier with another query after this run's last barrier, this run must not continue: it would remove
+        the columns of the other query. -#}
     {%- if run.plan and run.state.committed.query_hash not in [run.plan.query_hash, backfill.query_hash] -%}
         {%- do dbt_backfill.refuse_concurrent_run(run.plan) -%}
     {%- endif -%}
@@ -153,9 +152,10 @@
         {%- set run.rows = run.rows + plan.range_row_count -%}
         {%- set run.read_seconds = run.read_seconds + barrier.seconds_without_copy -%}
     {%- endif -%}
-    {#- If another run had planned an advance, this barrier executed that plan, and the rebuild still has to be done. -#}
+    {#- A barrier that executed another run's plan does not count while the rebuild is still to be done. -#}
     {%- if dbt_backfill.kind_of(plan).follows and not run.rebuild -%} {%- set run.barriers = run.barriers + 1 -%} {%- endif -%}
-    {#- With `all`, the run has to end although the upstream may change for ever: it ends after two barriers in a row that only merged changes. -#}
+    {#- With `barriers_per_run: all`, the run ends after two barriers in a row that only merged changes. Otherwise a run on an upstream that changes
+        all the time would never end. -#}
     {%- set reads = not reads_range or plan.last_range or plan.get('range_row_count') is not none -%}
     {%- set run.followed = 0 if reads or run.rebuild else run.followed + 1 -%}
     {%- set run.done = run.barriers == wanted or replaces_mv and run.next or wanted is none and run.followed == 2 -%}
@@ -164,9 +164,9 @@
 
 
 {#-
-    Log a line if the MV has another number of vnodes than the model's config says, because it was rescaled or the config was changed. Log a
-    line if it is backfilled in another order than the config says. Neither difference changes the rows of the MV. The config applies when the MV is
-    made or rebuilt.
+    Log a line if the number of vnodes of the MV differs from the model's config. Log a line if the order of the backfill differs from the config.
+    Such a difference does not change the rows of the MV. It arises after a rescale or a change of the config, and the config applies at the next
+    rebuild.
 -#}
 {% macro report_kept_shape(backfill, state) %}
     {%- if state.get('planned') or backfill.generation -%} {{ return(none) }} {%- endif -%}
@@ -212,9 +212,8 @@
 
 
 {#-
-    Log the line of a barrier. It ends with the time that the barrier took and the rows that it read per second. If ranges are limited, the
-    number of remaining barriers of this size follows, with the time that they would take one after the other, such as
-    `4 s, 12,500 rows/s, 5 barriers left (about 20 s)`.
+    Log the line of a barrier. The line ends with the time of the barrier and the rows that it read per second. If ranges are limited, the line also
+    has the number of remaining barriers of this size and their total time, such as `4 s, 12,500 rows/s, 5 barriers left (about 20 s)`.
 
     Arguments:
       allowance (dict or none): see get_allowance. It does not apply to a plan of an earlier run.
@@ -231,7 +230,8 @@
     {%- if rows and dbt_backfill.kind_reads_range(plan) -%}
         {%- set rate = rows / [seconds, 0.001] | max -%}
         {%- do times.append(('{:.1f}'.format(rate) if rate < 10 else dbt_backfill.get_number_text(rate)) ~ ' rows/s') -%}
-        {#- The remaining barriers are different if this one read only some vnodes, or was the last one that filled a column. -#}
+        {#- No estimate is possible if this barrier read only some vnodes, or if it was the last barrier of a fill: the next barriers are
+            different. -#}
         {%- set differs = plan.get('vnodes') is not none or plan.get('fills') and not dbt_backfill.get_filling(state) -%}
         {%- if progress.rows_left is not none and not differs and not dbt_backfill.is_complete(state) -%}
             {%- set barriers = [1, (progress.rows_left / rows) | round(0, 'ceil') | int] | max -%}
@@ -286,8 +286,9 @@
 
 
 {#-
-    Return how much of the upstream was backfilled, or, while columns are being filled, for how many of the MV's rows they were filled: {
-      'share': from 0 to 1. It is less than 1 as long as rows are left to be read. (Rows that were deleted upstream still count as read),
+    Return the progress of an MV: how much of the upstream was backfilled. While columns are being filled, return the progress of the fill: {
+      'share': from 0 to 1. The share is below 1 as long as rows are left to be read. (Rows that were deleted upstream after they were read still
+      count),
       'text': the share, such as `40.0 %`,
       'rows_left': the number of rows that are left to be read; none if the upstream has not been counted
     }
@@ -311,8 +312,8 @@
 
 
 {#-
-    Return the message of a run's result: the barriers that it committed, the reason if it ended before it reached `barriers_per_run`, and a pause or
-    rate limit that the user has set.
+    Return the message of a run's result. The message has the committed barriers, and a pause or rate limit that the user has set. If the run ended
+    before it reached `barriers_per_run`, the message has the reason.
 
     Arguments:
       run (namespace): of the loop of run_barriers, see _run_next_barrier.

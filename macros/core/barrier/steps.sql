@@ -18,7 +18,7 @@
 
 
 {#-
-    Return one MERGE of changed rows. A key whose row the query no longer returns is deleted.
+    Return one MERGE of changed rows. The MERGE deletes a key if the query no longer returns a row of the key.
 
     Arguments:
       rows (string): a select of the MV's columns and `__bf_dropped`, such as the select of the stage's second view.
@@ -35,7 +35,7 @@
             {%- if range %}
             {%- set keys = dbt_backfill.mv_columns(plan.key) | join(', ') %}
             union all
-            {# The keys are selected without an alias: if a column has an alias, Spark would repeat each filter on the column for the alias. #}
+            {# The keys are selected without an alias: Spark would repeat each filter on a column for its alias. #}
             select * except ({{ keys }}), {{ keys }}, false as __bf_dropped
             from (
                 {{ range }}
@@ -53,8 +53,8 @@
 
 {#-
     Return a condition on the MV, as `mv`, that the staged keys fulfil; with `at_once` (one MERGE of changes and range) also the keys of the
-    range. With `at_once` the condition has only the first two columns of the key. So other rows fulfil it as well, which is allowed. With all
-    columns, the OR of two bounds would grow with the square of the number of columns when Spark pushes it down.
+    range. With `at_once` the condition has only the first two columns of the key. Other rows may fulfil the condition as well. With all columns, the
+    OR of two bounds would grow with the square of the number of columns when Spark pushes it down.
 -#}
 {% macro get_changes_bounds(plan, staged, at_once) %}
     {%- set columns, bounds, predicates = dbt_backfill.mv_columns(plan.key, 'mv.'), [[staged.low, staged.high]], [] -%}
@@ -101,9 +101,9 @@
 
 
 {#-
-    Return rows for the source of a MERGE, as a select that takes its columns out of a struct. That makes them new columns for Spark.
-    Otherwise, over a relation with char(n) columns, Spark would add a projection that pads them, with other column ids, after Delta has
-    resolved the clauses of its MERGE. The optimizer removes the struct.
+    Return rows for the source of a MERGE, as a select that takes its columns out of a struct. For Spark these are new columns. Without this, Spark
+    would add a projection that pads char(n) columns. The padded columns would have other ids than the columns with which Delta has already resolved
+    the clauses of its MERGE. The optimizer removes the struct.
 -#}
 {% macro as_new_columns(rows) -%}
     select __bf_row.*
@@ -130,7 +130,7 @@
         {%- do coalesced.append('coalesce(query.' ~ name ~ ', present.' ~ name ~ ') as ' ~ name) -%}
     {%- endfor -%}
     {%- set present = dbt_backfill.get_range_scan_sql(backfill.mv.render(), window, state, backfill, dbt_backfill.get_mv_keys(keys)) -%}
-    {#- This also checks rows that the MV has already, because another writer may have written them. -#}
+    {#- Rows that the MV has already are checked as well, because another writer may have written them. -#}
     {%- set kept = dbt_backfill.unaltered_partition_predicate(backfill, dbt_backfill.parse_columns(plan.query_columns), '__bf_row.') -%}
     {%- set differing -%}
         select
@@ -155,8 +155,8 @@
 
 {#-
     Return one MERGE that compares the whole MV, including rows above the position, with Q(upstream @ S where pk <= current_pos), and merges
-    the difference. Only the target of the MERGE reads the MV. So the MERGE also removes another writer's rows with a null in the key, and
-    every concurrent write is a conflict.
+    the difference. Only the target of the MERGE reads the MV. So the MERGE also removes rows that another writer has written with a null in the key,
+    and every concurrent write is a conflict.
 -#}
 {% macro get_reanchor_sql(backfill, state, plan) -%}
     {%- set keys = plan.key -%}
@@ -167,7 +167,7 @@
     {%- set kept = dbt_backfill.unaltered_partition_predicate(backfill, columns) -%}
     merge into {{ backfill.mv.render() }} as mv
     using (
-        {#- Columns that were added to the MV are its last columns, wherever the query has them. #}
+        {#- Select in the order of the MV's columns: a column that was added later is the last column of the MV. #}
         select {{ dbt_backfill.identifiers(columns | map(attribute='name')) }}
         from (
             {{ dbt_backfill.as_new_columns(dbt_backfill.get_query_sql(plan.query, backfill.upstream.relation, scan)) }}
@@ -186,7 +186,7 @@
 
 
 {#-
-    Return one MERGE that removes the MV's rows above the position that given-up plans may have written. Below the position, merging the changes
+    Return one MERGE that removes the MV's rows above the position that given-up plans may have written. Up to the position, the MERGE of the changes
     repairs all rows that these plans could write.
 -#}
 {% macro get_removal_sql(backfill, plan) -%}
@@ -209,9 +209,9 @@
 {#-
     Run a statement that replaces the MV. Return the snapshot that the statement made of an Iceberg MV; none on Delta.
 
-    Iceberg lets a statement replace a table even if others have committed in the meantime. So a late replacement of another run may have
-    replaced this one already, with other rows. Then the statement is run again. If a replacement comes even later, the commit of this barrier
-    detects it by the snapshot.
+    Iceberg lets a statement replace a table even if other commits were made after the statement began. So a late statement of another run may have
+    replaced the MV once more, with other rows. Then the statement of this run is sent again. If another replacement comes even later, the commit of
+    this barrier detects it by the snapshot.
 -#}
 {% macro run_replacement(backfill, plan, step, sql) %}
     {%- for _ in range(3) -%}
@@ -226,9 +226,9 @@
 {% endmacro %}
 
 
-{#- Return the statements that replace the MV by an empty table with the plan's columns. For the arguments see get_steps. -#}
+{#- Return the statements that replace the MV by an empty table with the plan's columns. The arguments are described at get_steps. -#}
 {% macro get_reset_steps(backfill, plan, columns=none) %}
-    {#- If this run made the plan, its columns are known. -#}
+    {#- If the plan has this run's query, its columns are known. -#}
     {%- set columns = (columns if plan.query == backfill.query else none)
         or dbt_backfill.get_mv_columns(backfill, plan.query, dbt_backfill.get_source(plan).relation) -%}
     {%- set steps, fence = [], dbt_backfill.get_fence(backfill, plan) -%}
@@ -247,9 +247,8 @@
 
 
 {#-
-    True if the type of a column differs from that of the MV's column at the same position, see get_columnless_mv_sql, or from that of the
-    MV's column with the same name. Iceberg would treat a column of the same name as the same column, and the MV may have been partitioned by
-    it.
+    True if a column has another type than the MV's column at the same position, see get_columnless_mv_sql, or than the MV's column with the same
+    name. Iceberg would treat the columns of the same name as one column, by which the MV may have been partitioned.
 -#}
 {% macro is_retyped(mv, columns) %}
     {%- set present = dbt_backfill.get_table_columns(mv) -%}
@@ -265,14 +264,14 @@
 
 
 {#-
-    Return the statement that replaces the MV by the rows of the next generation, in the version that it had when the plan was made. The table
-    keeps its grants, the comments on columns come from the next generation, and the statement sets everything else. If the next generation has no
-    version, nothing was ever written to it. The fence is evaluated even if there is no row.
+    Return the statement that replaces the MV by the rows of the next generation. These rows are read at the version that the plan has recorded. The
+    MV keeps its grants. The comments on columns come from the next generation, and the statement sets everything else. A next generation without a
+    version has no rows. The fence is evaluated even if there is no row.
 -#}
 {% macro get_swap_sql(backfill, plan) -%}
     {%- set next = dbt_backfill.parse_relation(plan.generation.relation) -%}
     {%- set columns, fence = dbt_backfill.get_table_columns(next), dbt_backfill.get_fence(backfill, plan) -%}
-    {#- The new MV is partitioned as the config says now. -#}
+    {#- The current config says how the new MV is partitioned. -#}
     {%- set kept = dbt_backfill.unaltered_partition_predicate(
         dict(backfill, partitions=none), dbt_backfill.parse_columns(plan.query_columns)
     ) -%}
@@ -303,8 +302,8 @@
 
 
 {#-
-    Return a SQL expression over a row that is about to be written to the MV. The expression is true if the MV keeps the row's values unchanged;
-    otherwise it raises an error. Return none if the MV keeps every value unchanged.
+    Return a SQL expression over a row that is about to be written to the MV. The expression is true if the MV stores the row's values unchanged;
+    otherwise it raises an error. Return none if the MV stores every value unchanged.
 
     Arguments:
       backfill (dict): with 'partitions', see get_backfill.
@@ -335,26 +334,26 @@
 
 {#-
     Return a SQL expression that is true as long as the plan is to be executed, and raises an error once another run has committed the plan's epoch or
-    given the plan up. It is part of the source of every MERGE and replacement of a plan. An ALTER has no source, so the fence is evaluated by the
-    statement right before it (get_alter_script). get_stopping_sql needs no fence: it runs after its plan was given up.
+    given the plan up. It is part of the source of every MERGE and replacement of a plan. An ALTER has no source, so the statement right before the
+    ALTER evaluates the fence (get_alter_script). The statement of get_stopping_sql needs no fence, because it runs after its plan was given up.
 
-    Delta and Iceberg fix the MV's version that a statement commits against before they evaluate its source. So a write that passes the
-    fence either sees no later commit or conflicts with it. The fence reads one row of the progress table. Without this row there is no state,
-    and no statement passes.
+    Delta and Iceberg first fix the MV's version on which a statement is based, and then evaluate the source of the statement. So a statement that
+    passes the fence conflicts with every commit that the MV gets after that version. The fence reads one row of the progress table. Without this row
+    there is no state, and no statement passes.
 
     Arguments:
-      plan (dict or none): none for a repair, which is not a barrier: it restores what the committed `epoch` promises. A repair passes as long
-        as no later barrier has begun.
+      plan (dict or none): none for a repair. A repair is not a barrier: it restores the rows of the committed `epoch`. The fence lets a repair pass
+        as long as no plan of a later barrier is stored.
 -#}
 {% macro get_fence(backfill, plan, epoch=none) -%}
     {%- set stands = dbt_backfill.executable_plan_predicate(plan) if plan else 'epoch = ' ~ epoch ~ ' and plan_id is null' -%}
-    {%- set during = 'this one executed the barrier ' ~ plan.epoch if plan else 'its epoch ' ~ epoch ~ ' was repaired' -%}
+    {%- set during = 'this run executed the barrier ' ~ plan.epoch if plan else 'the MV was repaired at epoch ' ~ epoch -%}
     coalesce(
         (
             select case
                 when {{ stands }} then true
                 else raise_error(concat(
-                    'backfilled_mv {{ backfill.mv.identifier }}: another run went on while {{ during }} (committed epoch ', epoch,
+                    'backfilled_mv {{ backfill.mv.identifier }}: another run changed the state while {{ during }} (committed epoch ', epoch,
                     coalesce(concat(' of invocation ', get_json_object(last, '$.invocation_id')), ''),
                     coalesce(concat('; ', plan_kind, ' of invocation ', get_json_object(plan, '$.invocation_id'),
                     ', planned at ', get_json_object(plan, '$.planned_at')), ''),
@@ -370,8 +369,8 @@
 
 
 {#-
-    Return a condition on rows of the progress table (`prefix`): the plan is stored for the next epoch, and still has its own kind, because it was not
-    given up.
+    Return a condition on rows of the progress table, whose columns have the prefix `prefix`. The condition is true if the plan is stored for the next
+    epoch and was not given up.
 -#}
 {% macro executable_plan_predicate(plan, prefix='') %}
     {{ return(prefix ~ 'epoch = ' ~ (plan.epoch - 1) ~ ' and ' ~ prefix ~ 'plan_id = ' ~ dbt_backfill.string_literal(plan.plan_id)

@@ -2,12 +2,13 @@
     Return the option `change_feed`: a change table that is read instead of the upstream's own feed. A table of PostgreSQL has no feed of its
     own, so it needs a change table. Return {
       'node': the node of the graph that `relation` names,
-      'format': `declared` if the user names the columns; for PostgreSQL also `landed` (land_changes writes the table), or `debezium`,
+      'format': `declared` if the user names the columns. For PostgreSQL the format may also be `landed` (land_changes writes the table) or
+        `debezium`,
     only for the format `declared`:
       'operation': the column that has the operation of an event,
       'sequence': its columns that order the events of a key, ascending,
       'deletes': the operations that delete, in lower case,
-      'before_images': the operations of events that have the previous row, in lower case,
+      'before_images': the operations of events that contain the previous row, in lower case,
       'position': the column of positions; none if the upstream is not a PostgreSQL table,
       'xid': the column of transactions; none if there is no such column,
     only for PostgreSQL:
@@ -17,8 +18,8 @@
       'finite': true if the user says that the table has neither NaN nor infinity
     }
 
-    `relation` is a text, "ref('orders_changes')" or "source('raw', 'orders_changes')", as in dbt's own snapshots: dbt would evaluate a ref()
-    in a config block before it knows the model. To make dbt build that model first, the query also needs a comment `-- depends_on: {{ '{{' }}
+    As in dbt's own snapshots, `relation` is a string such as "ref('orders_changes')" or "source('raw', 'orders_changes')": dbt would evaluate a ref()
+    in a config block before it knows the models. To make dbt build orders_changes first, the query needs the comment `-- depends_on: {{ '{{' }}
     ref('orders_changes') }}`.
 -#}
 {% macro read_change_feed(feed) %}
@@ -32,8 +33,8 @@
     {%- if not nodes -%}
         {%- set example = feed.relation if modules.re.search('[\'"][^\'"]*[\'"]', feed.relation | string) else "ref('orders_changes')" -%}
         {%- do dbt_backfill.refuse(
-            "the relation of its change_feed, " ~ feed.relation ~ ', is not a model or source on which its query depends',
-            "Write it as text, such as \"ref('orders_changes')\", and add to the query the comment -- depends_on: "
+            'its query does not depend on ' ~ feed.relation ~ ', the relation of its change_feed',
+            "Write the relation as text, such as \"ref('orders_changes')\", and add to the query the comment -- depends_on: "
                 ~ '{{ ' ~ example ~ ' }}'
         ) -%}
     {%- endif -%}
@@ -73,7 +74,7 @@
     {%- endfor -%}
     {%- for key in ['xid', 'table', 'slot', 'wait_seconds', 'finite'] if key in feed and format == 'declared' and not feed.get('position') -%}
         {%- do dbt_backfill.refuse(
-            "its change_feed sets '" ~ key ~ "', which is only for changes of PostgreSQL, but does not set 'position'",
+            "its change_feed sets '" ~ key ~ "' but not 'position', and '" ~ key ~ "' is only for changes of PostgreSQL",
             "Remove '" ~ key ~ "', or set 'position' to the column that has the position of the commit, as a number"
         ) -%}
     {%- endfor -%}

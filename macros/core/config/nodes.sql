@@ -17,7 +17,7 @@
 {% endmacro %}
 
 
-{#- Return the node of a model of any materialization. `change`: the hint of the refusal if there is no such model. -#}
+{#- Return the node of a model of any materialization. If there is no such model, refuse the name with the hint `change`. -#}
 {% macro find_model(name, change='Name an enabled model of this project or of one of its packages') %}
     {%- set found = [] -%}
     {%- for node in graph.nodes.values() if node.resource_type == 'model'
@@ -46,7 +46,7 @@
 {% endmacro %}
 
 
-{#- Return the node of the project that makes a table; none if no node does. -#}
+{#- Return the node of the project that makes a table; none if there is no such node. -#}
 {% macro find_maker(relation, types=['model', 'seed', 'snapshot']) %}
     {%- for node in graph.nodes.values() if node.resource_type in types and node.config.materialized != 'ephemeral'
             and (node.get('alias') or node.name) | lower == relation.identifier | lower
@@ -99,17 +99,17 @@
 
 
 {#-
-    Stop the model with a message that says which model it is, what is wrong, and what to change. Every refusal of this package goes through
-    here, so that users can rely on the form of the message: `backfilled_mv <model>: <fact>. <change>.`
+    Stop the model with the message `backfilled_mv <model>: <fact>. <change>.` Every refusal of this package calls this macro, so that users can rely
+    on the form of the message.
 
     Arguments:
       fact (string): what is wrong, without the final full stop.
-      change (string): what the user can do about it, without the final full stop.
-      mv (string): the model's name, if it is not the running model.
+      change (string): what the user can do, without the final full stop.
+      mv (string): the name of the model, if another model or an operation is running.
 -#}
 {% macro refuse(fact, change, mv=none) %}
     {%- set message = 'backfilled_mv ' ~ (mv or dbt_backfill.get_model_name(model)) ~ ': ' ~ fact ~ '. ' ~ change ~ '.' -%}
-    {#- dbt adds lines to a compiler error, one for each calling macro. An error of the adapter has no such lines. -#}
+    {#- dbt adds a line for each calling macro to a compiler error, but not to an error of the adapter. -#}
     {%- if adapter.type() == 'spark_backfill' -%} {%- do adapter.refuse(message) -%} {%- endif -%}
     {%- do exceptions.raise_compiler_error(message) -%}
 {% endmacro %}

@@ -1,6 +1,6 @@
 {#-
-    Return the options of a model, in the order of the README's table. The macros that read options and check their names use this list, and
-    tests compare the README and the adapter's typed config with it:
+    Return the options of a model, in the order of the README's table. The macros that read options and check their names use this list. Tests compare
+    the README and the adapter's typed config with this list:
 
       type      'columns', a column or a list of different columns; 'integer'; 'number', above 0; 'boolean'; 'choice'; 'barriers', a number or
                 `all`; 'vnodes', see _parse_vnodes; 'change_feed', see read_change_feed
@@ -72,7 +72,7 @@
         {%- endif -%}
         {%- if vnodes is not none and options.backfill_mode != 'arrangement' -%}
             {%- do mistakes.append({
-                'fact': "backfill_mode '" ~ options.backfill_mode ~ "' does not keep a position per vnode, which backfill_vnodes needs",
+                'fact': "backfill_vnodes needs a position per vnode, but backfill_mode '" ~ options.backfill_mode ~ "' does not keep these positions",
                 'change': "Remove backfill_vnodes, or set backfill_mode to 'arrangement'",
             }) -%}
         {%- endif -%}
@@ -90,13 +90,13 @@
     {%- endif -%}
     {%- set feed = dbt_backfill.read_option('change_feed') -%}
     {%- do options.update({'change_feed': none if feed is none else dbt_backfill.read_change_feed(feed)}) -%}
-    {#- Users may set this option to prevent a full refresh. But the value true does the opposite: it requests a full refresh at every run. -#}
+    {#- Users may set this option to prevent a full refresh. But the value `true` does the opposite: it requests a full refresh at every run. -#}
     {%- if dbt_backfill.get_config().get('full_refresh') is true -%}
         {%- do exceptions.warn('backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': full_refresh is true for this model, so every run '
             ~ 'empties the MV and starts again. To rebuild the MV once, remove the option and run with --full-refresh.') -%}
     {%- endif -%}
-    {#- `dbt-backfill run --turns` repeats runs of one barrier per model. The command sets an environment variable, because dbt would parse the
-        project again for a var. -#}
+    {#- `dbt-backfill run --turns` repeats runs of one barrier per model. It sets an environment variable and not a dbt var, because a new value of a
+        var makes dbt parse the project again. -#}
     {%- if env_var('DBT_BACKFILL_TURNS', '') == '1' -%} {{ return(dict(options, barriers_per_run=1, run_minutes=none, run_rows=none)) }} {%- endif -%}
     {%- if options.take_turns -%}
         {%- set why = 'models can take turns only with the adapter (type: spark_backfill)'
@@ -111,7 +111,7 @@
 {% endmacro %}
 
 
-{#- Return the value of an option: {'value', 'expected': which values are allowed; none if this value is allowed}. -#}
+{#- Return the value of an option: {'value', 'expected': a description of the allowed values; none if this value is allowed}. -#}
 {% macro read_value(option, value) %}
     {%- set type, choices = option.type, option.get('choices') or [none] -%}
     {%- set least, most, default = option.get('least'), option.get('most'), option.get('default', choices[0]) -%}
@@ -145,7 +145,8 @@
 {% endmacro %}
 
 
-{#- Return one option of the model: from its config, or from config.meta, where users put options if their engine warns of unknown names. -#}
+{#- Return one option of the model, from its config or from config.meta. Users put options into config.meta if their engine warns of unknown
+    names. -#}
 {% macro read_option(name) %}
     {%- set options = dbt_backfill.get_config() -%}
     {{ return(options.get(name, (options.get('meta') or {}).get(name))) }}
@@ -182,9 +183,9 @@
     Return the options that are set for the model but have no effect, as a list of {'fact', 'change'}. dbt itself ignores an option that it
     does not know, such as a misspelt one, and an option that only other materializations read.
 
-    An option in the model's own config() is meant for this model, so it is refused. Other options may be set for a whole folder of models;
-    dbt does not say whether they come from dbt_project.yml or from a properties file. Of these, only names that look like options of
-    backfilled_mv are refused, and options of other materializations get a warning. All other names are ignored, because another tool may read them.
+    An option without effect in the model's own config() is refused. Options from other files may be set for a whole folder of models, and dbt does
+    not say from which file they come. Of these options, only names that look like options of backfilled_mv are refused. Options of other
+    materializations get a warning. All other names are ignored, because another tool may read them.
 -#}
 {% macro find_unknown_options() %}
     {%- set options, own, unknown, found = dbt_backfill.get_config(), dbt_backfill.get_options().keys() | list, [], [] -%}
@@ -195,13 +196,14 @@
     {%- for name in model.config.keys() | list + (options.get('meta') or {}).keys() | list -%}
         {%- if name.startswith(looks_like_ours) and name not in own -%} {%- do unknown.append(name) -%} {%- endif -%}
     {%- endfor -%}
-    {#- Options that dbt and dbt-spark apply to a model of any materialization, and options that the clauses of our tables use. -#}
+    {#- This list has the options that dbt and dbt-spark apply to every materialization, and the options that the clauses of the MV's tables use. -#}
     {%- set of_dbt = [
         'access', 'alias', 'contract', 'database', 'docs', 'enabled', 'event_time', 'freshness', 'full_refresh', 'grants', 'group',
         'materialized', 'meta', 'packages', 'persist_docs', 'post-hook', 'post_hook', 'pre-hook', 'pre_hook', 'quoting', 'schema',
         'static_analysis', 'tags', 'buckets', 'clustered_by', 'location_root', 'partition_by', 'tblproperties',
     ] -%}
-    {#- These options have no effect here, although users may expect one. They are grouped by the hint that says what to do instead. -#}
+    {#- Users may expect an effect of these options, but the options have no effect on a backfilled_mv. The keys are the hints that say what to do
+        instead. -#}
     {%- set instead = {
         'Remove it: on_query_change and on_schema_change say what happens when the query changes': ['on_configuration_change'],
         'Remove it: changes are always merged by unique_key, all columns of them': [

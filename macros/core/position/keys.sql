@@ -1,4 +1,4 @@
-{#- Return the columns of the position for these keys, quoted, each with `prefix` in front. -#}
+{#- Return the columns of the progress table with the position of these keys, quoted, each with `prefix` in front. -#}
 {% macro position_columns(keys, prefix='') %}
     {%- set columns = [] -%}
     {%- for key in keys -%} {%- do columns.append(prefix ~ dbt_backfill.identifier(key.position)) -%} {%- endfor -%}
@@ -31,8 +31,8 @@
 
 
 {#-
-    Return a condition that two rows have the same key. `left_names` and `right_names` are `name` if the columns of the row have the MV's names, and
-    `upstream` if they have the upstream's names.
+    Return a condition that is true if two rows have the same key. `left_names` and `right_names` are `name` for a row with the MV's column names, and
+    `upstream` for a row with the upstream's column names.
 -#}
 {% macro equal_keys(keys, left, right, left_names='name', right_names='name') -%}
     {%- set pairs = [] -%}
@@ -45,7 +45,7 @@
 
 {#-
     Return `(columns) <op> (values)` as a comparison of tuples, with op one of >, >=, <, <=. The comparison is written as `a >= x and (a > x or (a = x
-    and b > y))`. With this form Spark skips files of Parquet, Delta and Iceberg; if structs were compared, Spark would skip no file.
+    and b > y))`. With this form Spark skips files of Parquet, Delta and Iceberg. With a comparison of structs, Spark would skip no file.
 
     Arguments:
       columns, values (lists of string): SQL expressions of equal length; literals as values, or columns.
@@ -71,9 +71,9 @@
 
 
 {#-
-    True if the backfill goes from the greatest key to the least. In this case all columns of the key have the `order` `descending`, and the order of
-    the tuples is reversed. In plans, states and comments, the words above, below, `low` and `high` refer to the order of the backfill if they
-    describe a position or its range. The bounds of staged changes, of files and of a selection are in the order of the keys.
+    True if the backfill goes from the greatest key to the least. In this case every column of the key has the entry 'order': `descending`, and the
+    order of the tuples is reversed. The words above, below, `low` and `high` refer to the order of the backfill if they describe a position or a
+    range. The same words refer to the ascending order of the keys if they describe staged changes, files or a selection.
 -#}
 {% macro is_descending(keys) %}
     {{ return(keys[0].get('order') == 'descending') }}
@@ -85,7 +85,7 @@
 {% endmacro %}
 
 
-{#- Return the keys of a backfill with this order; an ascending order is not recorded. -#}
+{#- Return the key with this order in each of its columns. An ascending order is not recorded. -#}
 {% macro with_order(keys, order) %}
     {%- set ordered = [] -%}
     {%- for key in keys -%}
@@ -98,8 +98,8 @@
 
 
 {#-
-    Return tuple_predicate in the order of the backfill: `<` means that a key comes earlier in that order. `columns` are the key's columns, under any
-    names.
+    Return tuple_predicate in the order of the backfill: `<` means that a key comes earlier in the backfill. `columns` are the key's columns, under
+    any names.
 -#}
 {% macro ordered_predicate(keys, columns, op, values) -%}
     {%- set turned = {'>': '<', '>=': '<=', '<': '>', '<=': '>='} -%}
@@ -111,7 +111,7 @@
     Return a SQL expression that renders `column` of `type` as the text of a literal of that type.
 
     The text is exact for every value (quotes, backslashes, unicode, NUL, dates before 1582, microseconds) and does not depend on the session's time
-    zone. Spark folds it to a literal, which is pushed down to files. A text with a `$` is written as hex, because Spark substitutes `${…}` inside
+    zone. Spark folds it to a literal, which is pushed down to files. A string with a `$` is written as hex, because Spark substitutes `${…}` in
     string literals.
 -#}
 {% macro literal_expression(column, type) -%}
@@ -133,7 +133,7 @@
 {%- endmacro %}
 
 
-{#- Return an array of the literals' texts of a key, whose columns have the prefix `prefix`; null if the key is null. -#}
+{#- Return a SQL array of a key's literals as texts; null if the key is null. `prefix`: the prefix of the key's columns. -#}
 {% macro literals_expression(keys, prefix='') -%}
     {%- set columns, literals = dbt_backfill.upstream_columns(keys, prefix), [] -%}
     {%- for key in keys -%} {%- do literals.append(dbt_backfill.literal_expression(columns[loop.index0], key.type)) -%} {%- endfor -%}
@@ -148,8 +148,8 @@
 
 
 {#-
-    Return the hash of a key. The hash depends on the columns' types (an int and a bigint of the same value have different hashes). So each column is
-    cast to the type that was recorded when the MV was created, and a key keeps its vnode if its type is widened later.
+    Return the hash of a key. The hash depends on the types of the columns: an int and a bigint of the same value have different hashes. So each
+    column is cast to the type that was recorded when the MV was created. A key keeps its vnode even if its type is widened later.
 -#}
 {% macro key_hash_expression(keys, prefix='') -%}
     {%- set columns = [] -%}
@@ -161,13 +161,12 @@
 
 
 {#-
-    Return a select of the part of the upstream that is already in the MV: the rows of `source` whose key is not above the position of their vnode, in
-    the order of the backfill. If all vnodes have the same position, the rows are compared with literals. Otherwise each row is compared with its
-    vnode's row of the progress table.
+    Return a select of the part of the upstream that is already in the MV: the rows of `source` that are not above the position of their vnode. If all
+    vnodes have the same position, the rows are compared with literals. Otherwise each row is compared with its vnode's row of the progress table.
 
     Arguments:
       source (string): a relation expression or a select in parentheses, with the upstream's columns.
-      with_null_keys (boolean): true to include rows whose key is null; no comparison is true for these rows.
+      with_null_keys (boolean): true to include rows whose key is null, for which every comparison is null.
 -#}
 {% macro get_prefix_scan_sql(source, state, relations, keys, with_null_keys=false) -%}
     {%- set columns = dbt_backfill.upstream_columns(keys, 'source.') -%}
@@ -189,9 +188,9 @@
 
 
 {#-
-    Return a select of the range of a plan: the rows of `source` above the position of their vnode and up to the plan's range_high, in the order of
-    the backfill. Rows of all vnodes are returned if `plan.vnodes` is none. If the positions differ, each row is compared with its vnode's row of the
-    progress table, and range_low is the lowest position.
+    Return a select of the range of a plan: the rows of `source` above the position of their vnode and up to the plan's range_high. The select returns
+    the rows of all vnodes if `plan.vnodes` is none. If the positions differ, each row is compared with its vnode's row of the progress table, and
+    range_low is the lowest position.
 -#}
 {% macro get_range_scan_sql(source, plan, state, relations, keys, with_null_keys=false) -%}
     {%- set columns = dbt_backfill.upstream_columns(keys, 'source.') -%}
@@ -215,7 +214,7 @@
 {%- endmacro %}
 
 
-{#- Return range_low < columns <= range_high, with literals, in the order of the backfill; the last range has no end. -#}
+{#- Return the predicate range_low < columns <= range_high, with literals, in the order of the backfill. The last range has no upper bound. -#}
 {% macro window_predicate(keys, columns, plan) -%}
     {%- set low = none if plan.get('range_low') is none else dbt_backfill.ordered_predicate(keys, columns, '>', plan.range_low) -%}
     {%- set high = none if plan.get('last_range') else dbt_backfill.ordered_predicate(keys, columns, '<=', plan.range_high) -%}
@@ -228,19 +227,19 @@
       'bounds': a list of keys as literals' texts, in the order of the backfill,
       'complete': true if the bounds reach the end of the upstream,
       'rows': the number of rows that remain,
-      'scans': how many times each remaining row is read by all remaining ranges together. A range reads every file, or split of a file, that may have
-        one of the range's rows. Absent if Spark does not report the files
+      'scans': how often all remaining ranges together read each remaining row, because a range reads every file, or split of a file, that may have a
+        row of the range. Absent if Spark does not report the files
     }.
 
-    The keys are sorted as tuples: all keys if few remain, else a sample. Every k-th key is a bound. This works for any orderable type and any
-    skew, and the error of a range's size is about 1/sqrt(k). A bound at the end of the keys is left out, because the last range has no end. If a
-    frequent key would be several bounds, it is returned once.
+    The keys are sorted as tuples: all keys if few remain, else a sample. Every k-th key is a bound. This works for any orderable type and any skew.
+    The error of a range's size is about 1/sqrt(k). A bound at the end of the keys is left out, because the last range has no end. A frequent key is
+    returned once, even if it would be several bounds.
 
     Arguments:
       scan (string): a select of the keys beyond the position.
       total (string): a SQL expression of the upstream's number of rows.
       done (int): the number of rows of the snapshot that were read so far.
-      by_file (boolean): true if the scan reads files of one table. Then Spark can report the files.
+      by_file (boolean): true if the scan reads files of one table, so that Spark can report the files.
 -#}
 {% macro get_bounds_sql(scan, total, done, keys, rate_limit, by_file=true) -%}
     {%- set most = 256 -%}
@@ -254,10 +253,10 @@
         select
             *,
             {{ "input_file_name() as __bf_file, input_file_block_start() as __bf_split" if by_file else "'' as __bf_file, 0 as __bf_split" }},
-            {#- corr() could divide by zero if all rows had the same value, so the values of all rows are made different. #}
+            {#- corr() could divide by zero if all rows had the same value, so each row gets another value. #}
             monotonically_increasing_id() as __bf_place
         from ({{ scan }})
-        {#- A bound is a key, so null keys are left out. The key check of the range refuses them. #}
+        {#- Null keys are left out here: they are not bounds. The check of the range's keys refuses them. #}
         where rand() < (select sampled from share) and not {{ dbt_backfill.null_key_predicate(names) }}
     ),
     ranked as (
@@ -291,11 +290,11 @@
 
 
 {#-
-    Return a select of one struct: {'row_count', 'null_keys', 'duplicates': true if a key may occur twice, 'vnode_row_counts', all of the rows of a
-    scan, and 'upstream_row_count'}. It needs one pass over the key columns, or two passes if many rows are read.
+    Return a select of one struct about the rows of a scan: {'row_count', 'null_keys', 'duplicates': true if a key may occur twice,
+    'vnode_row_counts', 'upstream_row_count'}. The select needs one pass over the key columns, or two passes if many rows are read.
 
-    Rows are grouped by the hash that also gives the vnode: one bigint instead of the key's columns. Different keys with the same hash look like
-    duplicates here. If there are duplicates, `get_duplicate_keys_sql` compares the keys themselves.
+    Rows are grouped by the hash from which the vnode is computed: one bigint instead of the key's columns. Different keys with the same hash look
+    like duplicates here. So if there are duplicates, `get_duplicate_keys_sql` compares the keys themselves.
 
     Arguments:
       scan (string): a select of the rows.
@@ -304,7 +303,7 @@
       many (boolean): true if so many rows are read that a separate pass for the duplicates is cheaper, see get_twice_by_words_sql.
 -#}
 {% macro get_key_check_sql(scan, total, keys, vnode_count, check_key, many=false) -%}
-    {#- The last column of the key that is a whole number or a date is used: in the order of the key, neighbouring rows have close values in this
+    {#- Use the last column of the key that is a whole number or a date: neighbouring rows in the order of the key have close values in this
         column. -#}
     {%- set numbers = keys | selectattr('type', 'in', ['tinyint', 'smallint', 'int', 'bigint', 'date']) | list if check_key and many else [] -%}
     {%- set by_hash = check_key and not numbers -%}
@@ -342,10 +341,10 @@
 {#-
     Return a scalar subquery that is true if a key may occur twice. 64 neighbouring values of a number in the key share one word, and each value has
     one bit of this word. So there are up to 64 times fewer groups than keys. For the 6,000,000 keys of TPC-H lineitem, this query costs a third of a
-    query that groups the keys by their hash. If the numbers have no neighbours, both queries cost the same.
+    query that groups the keys by their hash. If the numbers are far apart, both queries cost the same.
 
     Arguments:
-      number (dict): the key's column that is a number, or a date.
+      number (dict): the column of the key that is a whole number or a date.
 -#}
 {% macro get_twice_by_words_sql(scan, keys, number) -%}
     {%- set column = dbt_backfill.identifier(number.upstream) -%}
@@ -370,7 +369,7 @@
 {%- endmacro %}
 
 
-{#- Return a select of up to three keys that occur twice in a select of keys, as literals' texts. -#}
+{#- Return a select of up to three keys, as literals, that occur more than once in a select of keys. -#}
 {% macro get_duplicate_keys_sql(scan, keys) -%}
     select to_json(named_struct('key', {{ dbt_backfill.literals_expression(keys) }}))
     from (

@@ -1,9 +1,9 @@
 {#-
-    Refuse a query that is not row-wise over one read of the upstream, or whose rows depend on more than the upstream's row. If such a query
-    were merged slice by slice, the MV would differ from the result of the whole query.
+    Refuse a query unless each of its rows depends on one row of the upstream only. Any other query could not be merged slice by slice: the MV would
+    differ from the result of the whole query.
 
-    The checks read the analyzed plan, because in the optimized plan `now()` is already a literal, and an unused window is gone. One check reads the
-    optimized plan, because only that plan shows that a filter is always false.
+    The checks read the analyzed plan, because in the optimized plan `now()` is already a literal, and an unused window function is gone. One check
+    reads the optimized plan, because only the optimized plan shows that a filter is always false.
 
     Arguments:
       explained (dict): see explain_query.
@@ -21,14 +21,13 @@
     } -%}
     {%- set plan, operators = explained.analyzed | join('\n'), [] -%}
     {%- set passed = ['Relation', 'Project', 'Filter', 'SubqueryAlias', 'WithCTE', 'CTERelationDef', 'CTERelationRef', 'ResolvedHint'] -%}
-    {#- Spark prints the outer columns of a subquery in brackets after it. The brackets distinguish a subquery from a column with a name like
-        `exists`. -#}
+    {#- Spark prints a subquery with its outer columns in brackets. The brackets distinguish the subquery from a column with a name like `exists`. -#}
     {%- if modules.re.search('(?<![\\w.])(scalar-subquery|exists|list)#\\d+ \\[', plan) -%}
         {%- do dbt_backfill.refuse('its query has a subquery, so a row of the result depends on more than one row of the upstream', instead) -%}
     {%- endif -%}
     {%- for line in explained.analyzed -%}
         {%- set operator = dbt_backfill.plan_operator(line) -%}
-        {#- This package adds a LIMIT of its own, see get_query_sql. Its two operators are the first limits of the plan. -#}
+        {#- This package adds a LIMIT of its own, see get_query_sql. This LIMIT has two operators, which are the first limits of the plan. -#}
         {%- set is_own = line.endswith('Limit 2147483647') and operator not in operators -%}
         {%- if operator and operator not in passed and not is_own -%}
             {%- do dbt_backfill.refuse(
@@ -51,7 +50,8 @@
     {%- endif -%}
     {%- do dbt_backfill._check_words(dbt_backfill.get_words(query), may_grow) -%}
     {%- if may_grow -%} {%- do dbt_backfill._check_aliases(explained.analyzed) -%} {%- endif -%}
-    {#- Spark prints a text without quotes, so a text that looks like a call is refused too. A column named `now()` is not refused. -#}
+    {#- Spark prints a string literal without quotes. So a literal that looks like a call is refused as well. A column named `now()` is not
+        refused. -#}
     {%- set call = modules.re.search('(?i)(?<![\\w.#])(' ~ dbt_backfill._unrepeatable_functions() | join('|') ~ ')\\((?!\\)#)', plan) -%}
     {%- set cast = modules.re.search(
         '(?i)(?:cast|date|timestamp\\w*)\\(\\s*((?:now|today|tomorrow|yesterday)\\b|t?\\d{1,2}:\\d)(?!#)([^(),]*?)\\s*'
@@ -68,15 +68,15 @@
 {#-
     Refuse words of the query that no plan shows. In a plan, a setting in braces and a typed literal such as `date 'today'` are already replaced by
     their values. A star inside an expression, as in `md5(to_json(struct(*)))`, is already replaced by the columns. Such a star is right after a
-    bracket, a comma or a point, and the innermost bracket around the star does not enclose a query.
+    bracket, a comma or a point, and it is not in the select list of a query.
 -#}
 {% macro _check_words(words, may_grow) %}
     {%- set brackets, setting = ['query'], (words | join).partition('${')[2].partition('}') -%}
     {%- if setting[1] -%}
         {%- set setting = '${' ~ setting[0] ~ '}' -%}
         {%- do dbt_backfill.refuse(
-            'its query contains ' ~ setting ~ ', which Spark replaces with a setting of the session',
-            'Write the value itself; in a text, write \\u0024 for the dollar sign'
+            'its query contains ' ~ setting ~ ', but Spark would replace this text with the value of a setting',
+            'If you mean the setting, write its value. If you mean these characters in a string literal, write \\u0024 instead of the dollar sign'
         ) -%}
     {%- endif -%}
     {%- for word in words -%}
@@ -102,8 +102,8 @@
 
 
 {#-
-    Refuse a query that reads an alias of the same SELECT: if the upstream gets a column of that name later, Spark reads the column instead.
-    In the plan, the expression that reads the alias is in a projection right above the projection of the alias.
+    Refuse a query that reads an alias of the same SELECT. If the upstream later gets a column with the name of the alias, Spark would read the column
+    instead. In the plan, the expression that reads the alias is in a projection right above the projection of the alias.
 -#}
 {% macro _check_aliases(analyzed) %}
     {%- for line in analyzed -%}
@@ -112,8 +112,8 @@
         {%- for name, id in modules.re.findall(' AS ([^#]+)#(\\d+)', line if is_split else '') -%}
             {%- if '#' ~ id in above -%}
                 {%- do dbt_backfill.refuse(
-                    "its query uses the alias '" ~ name ~ "' in the SELECT that defines it, but Spark would use "
-                        ~ 'a column of that name if the upstream got one',
+                    "its query uses the alias '" ~ name ~ "' in the SELECT that defines this alias, but if the upstream got "
+                        ~ 'a column of that name, Spark would use the column',
                     'Repeat the expression instead of the alias'
                 ) -%}
             {%- endif -%}
@@ -125,13 +125,14 @@
 {% macro refuse_unrepeatable(what) %}
     {%- do dbt_backfill.refuse(
         'its query uses ' ~ what ~ ', which gives another value when the same row is read again',
-        'Take the value from a column of the upstream, or add it in a model downstream of this one; if it is meant as a text, build it with concat'
+        'Take the value from a column of the upstream, or add the value in a downstream model. If ' ~ what
+            ~ ' is only text in a string literal, build this literal with concat'
     ) -%}
 {% endmacro %}
 
 
 {#-
-    Return the names of functions that return another value for the same row, as Spark prints them. test_functions_of_spark.py tries all
+    Return the names of functions that may return different values for the same row, as Spark prints these names. test_functions_of_spark.py tries all
     functions of Spark.
 -#}
 {% macro _unrepeatable_functions() %}
@@ -145,21 +146,21 @@
 
 
 {#-
-    Return the names of the settings of common_settings_sql on which the query's values may depend. In doubt a setting is included. An included
-    setting must not change between barriers.
+    Return the names of those settings of common_settings_sql on which the query's values may depend. If this is not certain, the setting is returned
+    as well. A returned setting must not change between barriers.
 
-    Both plans are searched. Only the analyzed plan shows constants. Only the optimized plan shows the casts of a function that Spark replaces
-    by another one.
+    Both plans are searched. Only the analyzed plan shows constants. Some functions are replaced by other functions in the optimized plan, and only
+    this plan shows the casts of the replacements.
 -#}
 {% macro find_used_settings(explained, query) %}
     {%- set lines, used = explained.optimized[:-1], [] -%}
     {%- for line in explained.analyzed if dbt_backfill.plan_operator(line) != 'Relation' -%} {%- do lines.append(line) -%} {%- endfor -%}
     {%- set plans = lines | join('\n') -%}
     {#-
-        Search for the time zone. Spark prints it with some of the expressions that use it, as `Some(UTC)`, but not with arithmetic or a comparison
-        with a literal. So the query depends on the time zone if it uses a column of a type with a zone, unless the query only passes the column on.
-        The query also depends on it if an expression makes a value of such a type. Spark prints a timestamp literal in the same way with and without
-        a zone.
+        Search for the time zone. Spark prints the time zone of some expressions, as `Some(UTC)`, but not of arithmetic or of a comparison with a
+        literal. So the query counts as dependent on the time zone in two more cases: it uses a column of a type with a time zone and does not only
+        pass the column on, or an expression makes a value of such a type. Spark prints a timestamp literal in the same way with and without a time
+        zone.
     -#}
     {%- set makes_moments = 'Some\\(|TimestampType|\\btimestamp\\b(?!#)|timestamp\\w*\\(|\\b(extract|date_part|datepart)\\('
         ~ '|\\d-\\d\\d-\\d\\d \\d\\d:\\d\\d' -%}
@@ -167,23 +168,23 @@
         {%- do used.append('spark.sql.session.timeZone') -%}
     {%- endif -%}
     {#-
-        Search for the ANSI mode: the query depends on it if it has casts, arithmetic, access to elements, or functions that fail or return another
-        value in this mode. dbt-spark turns the mode off in a session, but cannot do so on a Thrift server.
+        Search for the ANSI mode. The query depends on this mode if it has casts, arithmetic, access to elements, or functions that fail or return
+        another value in the mode. dbt-spark turns the mode off in a session, but cannot do so on a Thrift server.
     -#}
     {%- set functions = 'cast|size|cardinality|element_at|elt|conv|abs|negative|pmod|mod|div|round|bround|ceil|floor|next_day'
         ~ '|parse_url|to_\\w+|make_\\w+|unix_\\w+|gettimestamp|date_\\w+|add_months|months_\\w+' -%}
     {%- if modules.re.search('(?i)\\b(' ~ functions ~ ')\\(| [-+*/%] |[\\w)]\\[|(?<!\\w)-[a-z_(]', plans) -%}
         {%- do used.append('spark.sql.ansi.enabled') -%}
     {%- endif -%}
-    {#- Search for double quotes: a setting of the session decides if they enclose a text or a name. -#}
+    {#- Search for double quotes. A setting of the session decides if they enclose a string literal or a name. -#}
     {%- if '"' in dbt_backfill.get_words(query) | map('last') -%} {%- do used.append('spark.sql.ansi.doubleQuotedIdentifiers') -%} {%- endif -%}
     {{ return(used) }}
 {% endmacro %}
 
 
 {#-
-    True if an expression of the query uses a column of a type with a time zone. False if the query only passes such columns on. In doubt the result
-    is true: if the entries of the topmost projection cannot be separated, or if a projection below it has an expression.
+    True if an expression of the query uses a column of a type with a time zone. False if the query only passes such columns on. The result is true as
+    well if the entries of the topmost projection cannot be separated, or if a lower projection has an expression.
 -#}
 {% macro _computes_moments(explained) %}
     {%- set types, moments, passed, computed, projections = {}, {}, {}, [], [] -%}
@@ -199,7 +200,7 @@
         {%- set entries = dbt_backfill.split_list(line.split('Project [', 1)[1][:-1]) if 'Project [' in line else [] -%}
         {%- set names = explained.names if entries and not projections else [] -%}
         {%- for entry in entries if names -%}
-            {#- A bracket in a text may have split an entry wrongly. In this case the whole line is searched. -#}
+            {#- A bracket in a string literal may have split an entry wrongly. In this case the whole line is searched. -#}
             {%- set is_whole = entries | length == names | length and entry.rpartition('#')[0].endswith(names[loop.index0]) -%}
             {%- if not is_whole or entry.split(' AS ')[0] not in passed -%} {%- do computed.append(entry if is_whole else line) -%} {%- endif -%}
         {%- endfor -%}

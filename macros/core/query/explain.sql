@@ -1,5 +1,5 @@
 {#-
-    Return how Spark reads the model's query. The facts come from one EXPLAIN EXTENDED of the query in the form that barriers execute: {
+    Return facts about the model's query. They come from one EXPLAIN EXTENDED of the query in the form that barriers execute: {
       'columns': the names and types of the query's columns, as Spark prints them,
       'unique_key': the columns of unique_key, spelled as the query spells them, 'key_types': the types of these columns,
       'upstream_columns': a list of {'name', 'type'},
@@ -8,13 +8,13 @@
     }
 
     The key columns are selected once more before the query's own columns, so that they are the first entries of the topmost projection. The
-    upstream's columns are selected after the query's columns, in order to get their types: the plans have no types, but the header of EXPLAIN's
-    output has the type of each selected column.
+    upstream's columns are selected after the query's columns, to get their types. The plans have no types, but the header of EXPLAIN's output has the
+    type of each selected column.
 
     Arguments:
       query (string), upstream (relation): see substitute_upstream.
-      read (string): the upstream as text after FROM. The columns of this relation are returned. An older version may have fewer columns than the
-        query reads.
+      read (string): the upstream as text after FROM, whose columns are returned as 'upstream_columns'. An older version of the upstream may have
+        fewer columns than the query reads.
 
     Refuse a query that does not run, or that lacks a column of unique_key.
 -#}
@@ -53,7 +53,7 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
     {%- for name, printed in [('analyzed', of_query), ('optimized', dbt_backfill.plan_section(plan, 'Optimized'))] -%}
         {%- set lines = plans[name] -%}
         {%- for line in printed -%}
-            {#- A line without an operator continues a text of the previous line. -#}
+            {#- A line without an operator continues a string literal of the previous line. -#}
             {%- do lines.append(line if dbt_backfill.plan_operator(line) or not lines else lines.pop() ~ '\n' ~ line) -%}
         {%- endfor -%}
     {%- endfor -%}
@@ -88,15 +88,14 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
 
 
 {#-
-    Let Spark print complete lists of more than 25 columns or fields. A plain SET is not used, because it would treat a comment after it as a part of
-    the value.
+    Let Spark print complete lists of more than 25 columns or fields. A plain SET would treat a comment after the value as a part of the value.
 -#}
 {% macro run_show_whole_types() %}
     {%- do dbt_backfill.run_table('show whole types', "execute immediate 'set spark.sql.debug.maxToStringFields = 100000'") -%}
 {% endmacro %}
 
 
-{#- Return the lines of one section of EXPLAIN EXTENDED's output. -#}
+{#- Return the lines of one section of the output of EXPLAIN EXTENDED. -#}
 {% macro plan_section(plan, name) %}
     {%- set header = '== ' ~ name ~ ' Logical Plan ==\n' -%}
     {{ return(plan.split(header)[1].split('\n\n== ')[0].split('\n') if header in plan else []) }}
@@ -130,7 +129,8 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
 
 
 {#-
-    Return the operator of a line of a plan: `Relation` for every operator that reads a table; '' if the line continues a text of the previous line.
+    Return the operator of a line of a plan: `Relation` for every operator that reads a table; '' if the line continues a string literal of the
+    previous line.
 -#}
 {% macro plan_operator(line) %}
     {%- set match = modules.re.match("[\\s:]*[+:]- '?(\\w+)", line) -%}
@@ -147,7 +147,7 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
 {% endmacro %}
 
 
-{#- Return the entries of a list: the texts between the commas that are outside of brackets. -#}
+{#- Return the entries of a list in a plan. The entries are separated by the commas that are outside of brackets. -#}
 {% macro split_list(text) %}
     {%- set at, entries = namespace(depth=0, begin=0), [] -%}
     {%- for match in modules.re.finditer('[\\[(]|[\\])]|, ', text) -%}

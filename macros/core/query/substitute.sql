@@ -1,13 +1,13 @@
 {#-
-    Return the query's text as a list of `{'kind', 'text'}`. All texts together are the query again. The kinds are `string`, `comment`, `quoted` (an
-    identifier in backticks) and `code`. If the argument `upstream` (a relation) is given, its name has the kind `upstream`.
+    Return the query as a list of tokens `{'kind', 'text'}`. All texts together are the query again. The kinds are `string`, `comment`, `quoted` (an
+    identifier in backticks) and `code`. If the argument `upstream` (a relation) is given, the name of this relation has the kind `upstream`.
 
-    A macro that searches for the name of a table must search tokens of the right kind, because strings and comments may also contain such a name.
+    A macro that searches for the name of a table must skip strings and comments, which may also contain such a name.
 -#}
 {% macro tokens(query, upstream=none) %}
     {%- set at, found, names = namespace(end=0, comment='(?!)'), [], [] -%}
-    {#- Spark allows bracketed comments inside bracketed comments; this pattern finds up to eight levels. A comment that begins with `--` continues on
-        the next line if its line ends with a backslash. -#}
+    {#- Spark allows bracketed comments inside bracketed comments; this pattern finds up to eight levels. If a comment that begins with `--` ends with
+        a backslash, it continues on the next line. -#}
     {%- for _ in range(8) -%} {%- set at.comment = '/\\*(?:(?!/\\*|\\*/).|' ~ at.comment ~ ')*\\*/' -%} {%- endfor -%}
     {%- set kinds = [
         "(?P<string>\\br(?:'[^']*'|\"[^\"]*\")|(?:'(?:[^'\\\\]|\\\\.)*')+|(?:\"(?:[^\"\\\\]|\\\\.)*\")+)",
@@ -30,11 +30,11 @@
 {% endmacro %}
 
 
-{#- Return the words and signs of a query in order, without comments. A text is one word; a name in backticks is one word too. -#}
+{#- Return the words and signs of a query in order, without comments. A string literal is one word, and a name in backticks is one word. -#}
 {% macro get_words(query) %}
     {%- set words = [] -%}
     {%- for token in dbt_backfill.tokens(query | trim | trim(';')) if token.kind != 'comment' -%}
-        {#- A number is one word, like a name with points in it: `1 .5` is not `1.5`, and `1e - 5` is not `1e-5`. -#}
+        {#- A number or a name with points in it is one word: `1 .5` is not `1.5`, and `1e - 5` is not `1e-5`. -#}
         {%- do words.extend(
             modules.re.findall('[\\w.]+(?:(?<=[eE])[+-]\\w+)?|[^\\w\\s]', token.text) if token.kind == 'code' else [token.text]
         ) -%}
@@ -46,11 +46,12 @@
 {#-
     Return the model's query with its upstream replaced by a name that `get_query_sql` defines, and without comments at its end.
 
-    The name is the upstream's identifier, so that `flights.carrier` keeps its meaning. An import CTE with the table's name keeps its meaning as well.
-    check_query makes sure that only this name reads a table.
+    The new name is the identifier of the upstream's table. So `flights.carrier` and an import CTE with the table's name keep their meaning.
+    check_query makes sure that the query reads a table only by this name.
 
     Refuse a query that does not have the upstream's name. Refuse a query that reads the upstream at a version or with options: Spark would ignore
-      them, because the query defines the name. Refuse a query that has the upstream's name before another name which might be a field of a struct.
+    the version and the options, because the query defines the name. Refuse a query that has the upstream's name before another name which might be
+    a field of a struct.
 -#}
 {% macro substitute_upstream(query, upstream) %}
     {%- set tokens, pieces, at = dbt_backfill.tokens(query, upstream), [], namespace(end=0, found=false) -%}
@@ -80,7 +81,7 @@
     {%- endfor -%}
     {%- if not at.found -%}
         {%- do dbt_backfill.refuse(
-            'its query does not read ' ~ upstream.render() ~ ' by that name',
+            'its query does not contain the name ' ~ upstream.render() ~ ' of its upstream',
             "Read the upstream by ref() or source() in the query's FROM clause"
         ) -%}
     {%- endif -%}
@@ -91,9 +92,9 @@
 {#-
     Return a query, as `substitute_upstream` returned it, with `scan` instead of the upstream. `scan` is a select with the upstream's columns.
 
-    Without `scan`, the query reads all rows of today's upstream with a LIMIT; this form is used for EXPLAIN. Spark pushes no filter through the
-    LIMIT. Without the LIMIT, the plan would not show the filters that the source evaluates: filters on whole partitions with Iceberg, and nearly all
-    filters with PostgreSQL.
+    Without `scan`, the query reads all rows of the upstream's current version with a LIMIT; this form is used for EXPLAIN. Spark pushes no filter
+    through the LIMIT. Without the LIMIT, the plan would not show the filters that the source evaluates. With Iceberg these are filters on whole
+    partitions, with PostgreSQL nearly all filters.
 -#}
 {% macro get_query_sql(query, upstream, scan=none) -%}
 with {{ dbt_backfill.identifier(upstream.identifier) }} as (
@@ -106,12 +107,12 @@ select * from (
 
 
 {#-
-    Return which of the upstream's columns (`names`) a query names, in upper or lower case. The query is as `substitute_upstream` returned it.
-    Return all columns if the query may read columns that it does not name.
+    Return those of the upstream's columns (`names`) that a query names, in upper or lower case. The argument `query` is a result of
+    `substitute_upstream`. Return all columns if the query may read columns that it does not name.
 -#}
 {% macro get_named_columns(query, names) %}
     {%- set words, named, found = dbt_backfill.get_words(query), {}, [] -%}
-    {#- If one of these words is before a bracket, the bracket is not a list of column aliases as in `from orders as t(k, v)`. -#}
+    {#- After one of these words, a bracket does not begin a list of column aliases as in `from orders as t(k, v)`. -#}
     {%- set no_names = 'and as between char dec decimal else from in like not numeric on or then varchar when where'.split() -%}
     {%- for word in words -%}
         {%- set before, last = words[loop.index0 - 2] | lower if loop.index0 > 1 else '', loop.previtem | default('') | lower -%}

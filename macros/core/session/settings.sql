@@ -1,6 +1,6 @@
 {#-
-    Return the settings of the session, as a dict of texts, without settings that were never set. A plain SET is not used, because it would treat a
-    comment after it, such as dbt's query comment, as a part of the statement.
+    Return the settings of the session that were set, as a dict of texts. A plain SET is not used, because it would treat a comment after it, such as
+    dbt's query comment, as a part of the statement.
 -#}
 {% macro read_settings() %}
     {%- set settings = {} -%}
@@ -12,9 +12,9 @@
 
 
 {#-
-    Return a SQL map of the three settings that a plan records only if the query depends on them, see find_used_settings. These settings are often
-    set, and their defaults depend on the machine. A function returns the time zone. No function returns the other two settings, so the map has
-    expressions whose results depend on them.
+    Return a SQL map of the three settings that a plan records only if its query depends on them, see find_used_settings. Users often set these
+    settings, and the defaults depend on the machine. A function returns the time zone. No function returns the other two settings, so the map has
+    expressions whose results depend on these settings.
 -#}
 {% macro common_settings_sql() -%}
     map(
@@ -27,8 +27,8 @@
 
 {#-
     Return the default of a setting that changes the values of a query or the names of its columns; none for any other setting. The result is also
-    none for a setting that only decides if a row fails, such as mapKeyDedupPolicy: a merged row has the query's result under any value of the
-    setting. tests/recorded/spark_settings.json has a verdict for each setting of Spark, and test_functions_of_spark.py checks that no setting is
+    none for a setting that only decides if a row fails, such as mapKeyDedupPolicy: a row that does not fail has the same values under every value of
+    the setting. tests/recorded/spark_settings.json has a verdict for each setting of Spark, and test_functions_of_spark.py checks that no setting is
     missing.
 -#}
 {% macro default_of_result_setting(name) %}
@@ -69,7 +69,7 @@
 
 {#-
     Return the settings that change the result of a query: {name: text}. A setting of common_settings_sql is returned only if its name is in `common`.
-    For a state, `common` has all of these settings. For a plan, it has the settings on which the plan's query depends.
+    For a state, `common` has all three settings. For a plan, `common` has the settings on which the plan's query depends.
 -#}
 {% macro get_result_settings(settings, common) %}
     {%- set found = {} -%}
@@ -81,8 +81,8 @@
 
 
 {#-
-    Return the result settings, and send a statement that reads the common settings. (A run that reads a state does not need this macro: it reads the
-    common settings together with the state.)
+    Return the settings that change the result of a query. This macro sends a statement to read the settings of common_settings_sql. (A run that reads
+    a state reads these settings together with the state.)
 -#}
 {% macro read_result_settings(settings) %}
     {%- set common = dbt_backfill.run_json('read the common settings', 'select to_json(' ~ dbt_backfill.common_settings_sql() ~ ')')[0] -%}
@@ -92,15 +92,15 @@
 
 {#-
     Return the first setting of the session (as get_result_settings returned them) that has changed since a plan was made: {'setting',
-    'words': the name for a message, 'was', 'is'}; none if no setting has changed. A setting that is not set has its default. The value EXCEPTION
-    counts as the default: with EXCEPTION Spark returns the same value, or fails.
+    'words': the name for a message, 'was', 'is'}; none if no setting has changed. A setting that is not set counts as its default. The value
+    EXCEPTION counts as the default as well: with EXCEPTION, Spark returns the same value or fails.
 -#}
 {% macro find_changed_setting(plan, settings) %}
     {%- set recorded = plan.get('settings') -%}
     {%- if recorded is none -%} {{ return(none) }} {%- endif -%}
     {%- set now, corrupt = dbt_backfill.get_result_settings(settings, recorded), 'spark.sql.columnNameOfCorruptRecord' -%}
-    {#- An earlier version of this package always recorded the same 29 settings, even if they were not set. It recorded three of them in another
-        form. -#}
+    {#- An earlier version of this package always recorded the same 29 settings, even those that were not set. It recorded three of the 29 settings in
+        another form. -#}
     {%- set is_of_earlier_version = 'spark.sql.legacy.typeCoercion.datetimeToString.enabled' in recorded
         and 'spark.sql.parser.escapedStringLiterals' in recorded -%}
     {%- set in_another_form = [corrupt, 'spark.sql.legacy.sizeOfNull', 'spark.sql.legacy.csv.enableDateTimeParsingFallback'] -%}
@@ -121,31 +121,31 @@
 
 
 {#-
-    Refuse a session with settings under which barriers are not exact. Each run checks the settings before it reads its state: under some of these
-    settings Spark would return an older state.
+    Refuse a session with settings under which barriers are not exact. Each run checks the settings before it reads its state, because some of these
+    settings make Spark return an older state.
 
     Arguments:
       settings (dict): as read_settings returned them.
 -#}
 {% macro check_settings(backfill, settings) %}
-    {#- 'value': a regular expression; a setting is refused if its text in lower case matches; 'is': the value's name in a message; 'does': the effect
-        on Spark; 'to_do': the hint; 'format': the file_format of the MVs for which the setting is refused; absent if it is refused for all MVs. -#}
+    {#- 'value': a regular expression for the refused values, in lower case; 'is': the value's name in a message; 'does': the effect of the value on
+        Spark; 'to_do': the hint; 'format': the file_format of the MVs for which the value is refused; absent if the value is refused for all MVs. -#}
     {%- set leaves_out = 'Spark silently leaves out the rows of files that ' -%}
     {%- set for_dbt = ' for dbt (server_side_parameters, or the Spark server)' -%}
     {%- set on = {'value': 'true', 'is': 'on', 'to_do': 'Set it to false' ~ for_dbt} -%}
     {%- set off = {'value': 'false', 'is': 'off', 'to_do': 'Set it to true' ~ for_dbt} -%}
-    {#- Every duration above 0 is refused: a fence that reads an old state lets a stale run pass. -#}
+    {#- Every duration above 0 is refused: a fence that reads an old state would not stop a stale run. -#}
     {%- set more = {'value': '.*[1-9].*', 'is': 'set', 'to_do': 'Set it to 0' ~ for_dbt} -%}
     {%- set unsafe = {
         'spark.sql.parser.escapedStringLiterals': dict(
-            on, does='texts in the statements of a run mean something else', to_do=on.to_do ~ ', and write the backslashes of the query twice',
+            on, does='Spark would misread backslashes in the statements of a run', to_do=on.to_do ~ ', and write the backslashes of the query twice',
         ),
-        'spark.sql.files.ignoreMissingFiles': dict(on, does=leaves_out ~ 'are gone'),
+        'spark.sql.files.ignoreMissingFiles': dict(on, does=leaves_out ~ 'no longer exist'),
         'spark.sql.files.ignoreCorruptFiles': dict(on, does=leaves_out ~ 'it cannot read'),
         'spark.sql.parser.quotedRegexColumnNames': dict(on, does='Spark reads a name in backticks as a pattern of names'),
         'spark.sql.readSideCharPadding': dict(off, does='Spark does not pad the values of a char(n) that it reads'),
         'spark.sql.legacy.charVarcharAsString': dict(
-            on, does='Spark pads neither the values of a char(n) nor the texts with which they are compared'
+            on, does='Spark pads neither the values of a char(n) nor the values that are compared with them'
         ),
         'spark.sql.legacy.ctePrecedencePolicy': {
             'value': 'legacy', 'is': 'set to LEGACY', 'to_do': 'Set it to CORRECTED' ~ for_dbt,
@@ -153,12 +153,12 @@
         },
         'spark.sql.storeAssignmentPolicy': {
             'value': 'legacy|strict', 'is': 'set to another value than ANSI', 'to_do': 'Set it to ANSI' ~ for_dbt, 'format': 'iceberg',
-            'does': 'a MERGE into an Iceberg table may fail on types that are the same',
+            'does': 'a MERGE into an Iceberg table may fail even if the types are equal',
         },
         'spark.databricks.delta.stalenessLimit': dict(more, does='Spark may read a Delta table as it was before the last commits'),
         'spark.databricks.delta.schema.autoMerge.enabled': dict(on, does='a MERGE would add columns to a Delta MV', format='delta'),
         'spark.databricks.delta.write.txnAppId': {
-            'value': '.+', 'is': 'set', 'does': 'Delta skips all writes to a table but the first', 'format': 'delta',
+            'value': '.+', 'is': 'set', 'does': 'Delta skips all writes to a table except the first', 'format': 'delta',
             'to_do': 'Unset it, and spark.databricks.delta.write.txnVersion,' ~ for_dbt,
         },
     } -%}
@@ -174,9 +174,9 @@
 
 
 {#-
-    Refuse an Iceberg catalog that caches its tables: a session would read tables without the commits that another session made in the last 30 s. Then
-    a run might use a stale state, a fence might let a stale run pass, or an upstream might be behind its change table. Also refuse a catalog that
-    overrides a table property on which exactness depends.
+    Refuse an Iceberg catalog that caches its tables: a session would not see the commits that another session made in the last 30 s. So a run might
+    use an old state, a fence might not stop a stale run, or an upstream might be behind its change table. Also refuse a catalog that overrides a
+    table property on which exactness depends.
 -#}
 {% macro check_iceberg_catalogs(backfill, settings) %}
     {%- set tables = [backfill.mv] if backfill.options.file_format == 'iceberg' else [] -%}

@@ -1,8 +1,9 @@
 {#-
     Return the columns of the history, `<mv>__barriers`, in their order: {'recorded': {name: its type in the JSON of a barrier},
-    'derived': {name: SQL over `barrier` and its sources `upstream_source` and `feed_source`}}. The history has one row per committed barrier. It is
-    for people; no decision of a run depends on it. The progress table keeps the barriers until they are written to the history, at the end of a run
-    and after every 20 barriers. If a run dies, the next run writes its barriers to the history. If the history is lost, a new one begins.
+    'derived': {name: SQL over `barrier` and its sources `upstream_source` and `feed_source`}}. The history has one row per committed barrier. The
+    history is for users; no decision of a run depends on it. The progress table keeps the barriers until they are written to the history, at the end
+    of a run and after every 20 barriers. If a run dies, the next run writes the barriers of the dead run to the history. If the history is lost, a
+    new history begins.
 -#}
 {% macro history_columns() %}
     {%- set recorded = {
@@ -57,9 +58,9 @@
 
 
 {#-
-    Return statements of a script that write the history. The statements can be repeated. Two runs may execute them at the same time: a MERGE is
-    checked for conflicts, and the next run writes the barriers that the losing run did not write. Each MERGE adds a file, so the files are compacted
-    every 50 barriers. Delta's own auto-compaction is not used, because it looks for small files at every commit.
+    Return statements of a script that write the history. The statements can be repeated, and two runs may execute them at the same time. If the MERGE
+    of one run loses a conflict, the next run writes the missing barriers. Each MERGE adds a file, so the files are compacted every 50 barriers.
+    Delta's own auto-compaction is not used, because it looks for small files at every commit.
 
     Arguments:
       written (int or none): the last epoch that the history is known to have; none if the history does not exist.
@@ -100,8 +101,9 @@
 
 {#-
     Return statements of a script that add one barrier to the history: the barrier that the script has just committed, if the history has all earlier
-    barriers. An INSERT is enough, and it reads no table. The barrier is in the script's variable `state`. The barrier is written only if this
-    execution of the script has committed it, and not an earlier execution or another run; the `outcome` of the barrier shows that.
+    barriers. An INSERT is enough, and it reads no table. The barrier is in the script's variable `state`. The script may have been executed twice, or
+    another run may have committed the barrier. Only the execution that has committed the barrier writes it; the `outcome` of the barrier shows which
+    execution that is.
 -#}
 {% macro get_last_barrier_statements(relations, epoch) -%}
     {%- set last = "get_json_object(state, '$.last')" -%}

@@ -1,7 +1,7 @@
 {#-
-    Return the stored form of a plan: a SQL expression of its JSON, with the values that the script has counted at the end. A plan is a dict;
-    a new plan and a plan that was read back have the same entries. A plan has everything that is needed to execute it: every step depends only on the
-    plan and on the position at which the step starts. So a later run can execute the plan word for word.
+    Return the stored form of a plan: a SQL expression of its JSON, which ends with the values that the script has counted. A plan is a dict; a new
+    plan and a plan that was read back have the same entries. Every step of a barrier depends only on the plan and on the position at which the
+    barrier starts. So a later run can execute the plan word for word.
 
       epoch, plan_id, backfill_id, kind, reason
       sources: the tables that the plan reads, a list of {role: `upstream`, `feed`, `stage` or `replica`, relation, kind, id, version, committed_at,
@@ -9,23 +9,24 @@
       upstream_row_count: the number of rows of the upstream when it was last counted
       range_low, range_high, last_range: the range, as lists of literals' texts, in the order of the backfill. If range_low is none, the range begins
         at the start. If last_range is true, the range has no end
-      vnodes, vnode_row_counts, range_row_count: the vnodes of the range, as a list, or none for all vnodes; the numbers of the range's rows, as a
-        dict by vnode; the sum of these numbers
-      sweeps: true if the MV had earlier rows above the position when the plan was made, see is_sweeping
+      vnodes, vnode_row_counts, range_row_count: the vnodes of the range, as a list, or none for all vnodes; the number of the range's rows in each
+        vnode, as a dict; the sum of these numbers
+      sweeps: true if the MV had rows above the position when the plan was made, see is_sweeping
       at_once: true if one statement merges the changes and the range
       touched: only of a re-anchor: the ranges above the position that given-up plans could write to, as a list of their ends, with [] for a range
-        without an end. An empty list if there are no such ranges; none if the re-anchor compares the whole MV
+        without an end. The list is empty if there are no such ranges; none if the re-anchor compares the whole MV
       fills, drops: the columns that are being filled, as new_filling describes them; the names of the columns that the MV is to lose
       fill_low, fill_high, last_fill: the window of a fill, like range_low and range_high; last_fill is true if this is the last
         window; its fill_high is none if it has no upper bound
       filled_row_count: the number of rows that were read to fill the columns
       generation: only of a swap: {'relation', 'id', 'version'} of the generation that replaces the MV
-      next_bounds, bounds_complete: the ends of the next ranges (in a fill, of the next windows); true if these ends reach the end of the upstream
+      next_bounds, bounds_complete: the ends of the next ranges (in a fill, of the next windows); bounds_complete is true if these ends reach the end
+        of the upstream
       query, query_hash, query_columns
       settings: see get_result_settings
       key: a list of {name, upstream, type, position: the column of the progress table, order: see is_descending}
       vnode_count, backfill_mode, backfill_rate_limit
-      invocation_id, planned_at: the run that made the plan, and the time when it did; only in a plan that was read back
+      invocation_id, planned_at: the run that made the plan, and the time of the plan; only in a plan that was read back
 
     A plan that is about to be stored also has `counted`: name -> SQL expression of a value that only the script can count. A committed
     barrier also has the entries that get_outcome_sql adds. Entries with the value none are not stored.

@@ -1,6 +1,6 @@
 {#-
-    This file returns SQL that shows people the progress of MVs: one row per MV, or one row per vnode. The SQL reads the progress tables. It also
-    reads the times of the last barriers in the history, and the controls, if these tables exist.
+    The macros of this file return SQL that shows users the progress of MVs: one row per MV, or one row per vnode. The SQL reads the progress tables.
+    If the tables of the history and of the controls exist, the SQL also reads the times of the last barriers and the controls.
 
     `backfills`: a list of {
       'model', 'generation': the values of the first columns,
@@ -36,12 +36,12 @@
 
 
 {#-
-    Return a select of one row per MV. `progress` is the share of the upstream's rows that were read; while columns are filled, it is the share of the
-    MV's rows for which they were filled. Rows that were deleted after they were read count as read. So the share is kept below 1 until no rows are
-    left to read.
+    Return a select of one row per MV. `progress` is the share of the upstream's rows that were read. While columns are being filled, it is the share
+    of the MV's rows for which the columns were filled. Rows that were deleted upstream after they were read still count. So the share is kept below 1
+    until no rows are left to read.
 
     Arguments:
-      also (string): the SQL of a further column, over a row of `measured`, see get_measured_sql.
+      also (string): the SQL of one more column, over a row of `measured`, see get_measured_sql.
 -#}
 {% macro get_progress_sql(backfills, also=none) -%}
     {#- These values are computed here. All other values are columns of `measured` with the same names. -#}
@@ -67,8 +67,8 @@
     measured as (
         {{ dbt_backfill.get_measured_sql() }}
     ),
-    {#- Compute the median of the last ten barriers that read a range of the same kind as the next range (of a fill, of a sweep, or neither). If a
-        later run completed a barrier, the barrier may seem to last for days, but such a barrier does not affect the median. #}
+    {#- Compute the median over the last ten barriers whose range is of the same kind as the next range (of a fill, of a sweep, or neither). A barrier
+        that a later run completed may seem to last for days, but a single long barrier hardly changes the median. #}
     rates as (
         select relation, percentile(rate, 0.5) as rows_per_second
         from (
@@ -99,7 +99,7 @@
 {%- endmacro %}
 
 
-{#- Return the source whose changes an MV reads, as a source of a plan: its change table, or else its upstream. -#}
+{#- Return the source of a plan from which the MV reads changes: the change table, or else the upstream. -#}
 {% macro followed_source(sources) -%}
     coalesce(get(filter({{ sources }}, source -> source.role = 'feed'), 0), get({{ sources }}, 0))
 {%- endmacro %}
@@ -111,7 +111,7 @@
 {%- endmacro %}
 
 
-{#- Return the first columns of a row, which identify the MV. -#}
+{#- Return the SQL of the first columns, which identify the MV. -#}
 {% macro _get_names_sql(backfill) -%}
     {{ dbt_backfill.string_literal(backfill.model) }} as model,
         {{ dbt_backfill.string_literal(backfill.relations.mv.render()) }} as relation,
@@ -119,7 +119,7 @@
 {%- endmacro %}
 
 
-{#- Return a select of one row per MV: the values that its vnodes have in common, and their sums. -#}
+{#- Return a select of one row per MV: the values that all its vnodes have in common, and the sums over its vnodes. -#}
 {% macro get_states_sql(backfills) -%}
     {%- for backfill in backfills %}
     {{- '\n    union all\n    ' if not loop.first }}select
@@ -136,10 +136,9 @@
 
 
 {#-
-    Return a select of the rows of `states` (which needs at least 'dirty', 'finished', 'planned', 'row_count', 'last') with derived columns,
-    by the same rules as get_filling, is_sweeping and the test backfill_complete: 'barrier', 'is_filling', 'sweeping', 'complete',
-    'rows_done',
-    'rows_total', 'left_to_read'.
+    Return a select of the rows of `states` with more columns: 'barrier', 'is_filling', 'sweeping', 'complete', 'rows_done', 'rows_total' and
+    'left_to_read'. The rules are the same as in get_filling, is_sweeping and the test backfill_complete. `states` needs at least the columns 'dirty',
+    'finished', 'planned', 'row_count' and 'last'.
 -#}
 {% macro get_measured_sql() -%}
     {%- set fields = dbt_backfill.string_literal(
@@ -170,9 +169,9 @@
 
 
 {#-
-    Return a select over `measured` of how many rows the next barrier of each MV may read, by the same rules as get_ruling_allowance. The columns are
-    'rate_limit' (0 for no rows, null for any number), 'ruled_by' (`config`, `throttle` or `pause`), and, for `throttle` and `pause`, 'set_by' and
-    'set_at'.
+    Return a select over `measured` of the number of rows that the next barrier of each MV may read. The rules are the same as in
+    get_ruling_allowance. The columns are 'rate_limit' (0 for no rows, null for any number) and 'ruled_by' (`config`, `throttle` or `pause`). For
+    `throttle` and `pause` there are also 'set_by' and 'set_at'.
 -#}
 {% macro _get_allowed_sql(backfills) -%}
     select
@@ -199,7 +198,7 @@
 {%- endmacro %}
 
 
-{#- Return a select of the rate limits that people have set for an MV, with the id of its backfill, see get_control_statement. -#}
+{#- Return a select of the rate limits that users have set for an MV, with the id of the MV's backfill, see get_control_statement. -#}
 {% macro get_controls_sql(backfill) -%}
     select
         {{ dbt_backfill.string_literal(backfill.relations.mv.render()) }} as relation, backfill_id,
@@ -209,9 +208,9 @@
 
 
 {#-
-    Return a select of the last barriers of each MV, from the history and from the progress table, with the time when each barrier began. This is the
-    time of the previous barrier's commit, if the same invocation made both barriers; otherwise it is the time of the barrier's plan. `more`: further
-    columns, {name: type}, which the history and the stored barriers both have.
+    Return a select of the last barriers of each MV, from the history and from the progress table, with the time when each barrier began. If the same
+    invocation made the barrier and the previous barrier, this is the time of the previous barrier's commit. Otherwise it is the time of the barrier's
+    plan. `more`: further columns, {name: type}, which both the history and the stored barriers have.
 -#}
 {% macro get_timed_barriers_sql(backfills, more={}) -%}
     {%- set columns = dict({

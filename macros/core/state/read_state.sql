@@ -1,17 +1,17 @@
 {#-
-    Read the committed and the planned barrier, in one statement. Return {
+    Read the state of an MV in one statement. Return {
       'epoch', 'row_count', 'upstream_version', 'dirty', 'finished', 'any_finished': from the progress table,
       'rows', 'last_epoch': the number of rows of the progress table, and the highest epoch in these rows,
-      'uniform': true if all vnodes have one position, or all have finished,
+      'uniform': true if all vnodes have the same position, or if all vnodes have finished,
       'committed': the plan of the committed epoch, with its outcome,
       'planned': the plan of the next epoch, or none; its kind is `abandon` if it was given up,
       'position': the literals of the position that all vnodes have; none if the vnodes have not started or have different positions. If the committed
-        plan was given up (`dirty`), this is the beginning of its range,
-      'settings': the session's, see get_result_settings; none if the argument is none,
+        plan was given up (`dirty`), this is the beginning of that plan's range,
+      'settings': the settings of the session, see get_result_settings; none if the argument `settings` is none,
       'lag_seconds': the age in seconds of the upstream version that the MV shows; absent if it is not known,
-      'log': the log of the table whose changes are read, see log_sql; absent if its kind has no log,
-      'control': the control that people have set for the MV, see get_control_statement; {} if no control is set, or if it was not read,
-      'written': the last epoch in the history, as far as known; -1 if the history has no epoch; none if there is no history,
+      'log': the log of the table whose changes are read, see log_sql; absent if that table's kind has no log,
+      'control': the control that users have set for the MV, see get_control_statement; {} if no control is set or if the control was not read,
+      'written': the last epoch that the history is known to have; -1 if the history has no epoch; none if there is no history,
       'executed': see get_state_sql
     }
 
@@ -41,13 +41,13 @@
 
 
 {#-
-    Return a select of the state as JSON, for parse_state: the values that the rows of all vnodes have in common, and the values that only the row of
-    vnode 0 has.
+    Return a select of the state as JSON, for parse_state. The state has the values that the rows of all vnodes have in common, and the values that
+    only the row of vnode 0 has.
 
     Arguments:
       plan (dict or none): the plan to look for. `executed` is true if this plan was committed with its own kind.
       followed (dict or none): the table whose log is to be read.
-      control (boolean): true if the script has the variable `__bf_control`, whose value is to be returned.
+      control (boolean): true to return the value of the script's variable `__bf_control`.
       settings (boolean): true to read the session's common settings, see common_settings_sql; a run reads them once.
 -#}
 {% macro get_state_sql(relations, history_of=none, plan=none, followed=none, control=false, settings=false) -%}
@@ -107,12 +107,12 @@
 
 {#-
     Return a statement of a script that reads the control of an MV into the script's variable `__bf_control`, as JSON: {'value', 'set_by', 'set_at'};
-    null if people have set no control. `value` is the rate limit, 0 for a pause, or `default`.
+    null if users have set no control. `value` is the rate limit, 0 for a pause, or `default`.
 
-    The newest row of `<mv>__controls` counts; rows with another `backfill_id` belong to an earlier MV. Earlier versions wrote the control
-    `pause`, with `true` or `false`, beside `rate_limit`. The table is created when a control is first set. This may happen during a run, so each
-    barrier looks for the table. Spark needs no job to find that the table is missing, or that it has other columns. If it has other columns, the
-    value is `foreign`, and the run is refused.
+    The newest row of `<mv>__controls` counts; rows with another `backfill_id` belong to an earlier MV. Earlier versions of the package also wrote a
+    control `pause`, with the value `true` or `false`. The table is created when a user first sets a control. This may happen during a run, so each
+    barrier looks for the table. Spark needs no job to find that the table is missing or has other columns. If the table has other columns, the value
+    is `foreign`, and the run is refused.
 -#}
 {% macro get_control_statement(relations, backfill_id) -%}
     begin

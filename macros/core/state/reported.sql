@@ -1,17 +1,22 @@
 {#-
-    This file returns the data of the plots of `backfill_report`, in addition to get_progress_sql. A plot has room for 80 groups of barriers and 256
-    groups of vnodes per MV. If there are more barriers or vnodes, several consecutive barriers or vnodes become one row, with the sums of their
-    counts. No barrier or vnode is left out. `backfills`: see state/progress.sql.
+    The macros of this file return the data of the plots of `backfill_report`, in addition to get_progress_sql. A plot has room for 80 groups of
+    barriers and 256 groups of vnodes per MV. If there are more barriers or vnodes, several consecutive ones become one group, which is one row with
+    the sums of their counts. No barrier or vnode is left out. `backfills`: see state/progress.sql.
 -#}
 
 
 {#-
-    Return a select of the barriers of each MV: 'relation', 'first_epoch', 'last_epoch', 'barriers' (how many), 'kinds'; 'begun_at',
-    'committed_at'; 'row_count' and 'upstream_row_count' after the last barrier of the group; 'row_count_before', the number before the first barrier
-    of the group; 'range_row_count', 'changed_row_count', 'deleted_row_count'; 'rate_limit' of the last barrier; in seconds: 'planning' (observing,
-    staging the changes and checking the keys: from the previous commit to the plan, if the same invocation made both), 'executing' (from the plan to
-    the commit), 'reading' (planning and executing of barriers that read a range), 'delay' (the longest time between the commit of a new upstream
-    version and the barrier that read it); 'notable': the last barriers that are neither an advance nor a fill.
+    Return a select of the groups of barriers of each MV, with the columns
+      'relation', 'first_epoch', 'last_epoch', 'barriers': the number of barriers, 'kinds', 'begun_at', 'committed_at',
+      'row_count', 'upstream_row_count': after the last barrier of the group,
+      'row_count_before': the row_count before the first barrier of the group,
+      'range_row_count', 'changed_row_count', 'deleted_row_count', 'rate_limit': of the last barrier,
+      'planning': the seconds from the previous commit to the plan (observing, staging the changes and checking the keys), if the same invocation
+        made both,
+      'executing': the seconds from the plan to the commit,
+      'reading': the seconds of planning and executing, only of barriers that read a range,
+      'delay': the most seconds between the commit of a new upstream version and the barrier that read this version,
+      'notable': the last barriers that are neither an advance nor a fill
 -#}
 {% macro get_barrier_groups_sql(backfills) -%}
         with states as (
@@ -50,9 +55,10 @@
 
 
 {#-
-    Return a select of one row per barrier. The history does not store how many rows had been read in total by the end of a barrier, so this
-    number is computed. For a barrier after the last reset of the number, it is the number in the state minus the rows that were read later. For an
-    earlier barrier, it is the number of rows that were read since the previous reset; null if that is not known.
+    Return a select of one row per barrier, with the total number of rows that had been read at the end of the barrier. The history does not store
+    this total, so it is computed. A reset or a sweep starts a new total. For the barriers of the newest total, it is the number in the state minus
+    the rows that were read later. For the barriers of an earlier total, it is the sum of the rows that were read since this total started; null if
+    the start is not known.
 -#}
 {% macro _get_reported_barriers_sql(backfills) -%}
     {%- set more = {
@@ -97,7 +103,8 @@
 
 
 {#-
-    Return the seconds between two times: 0 if `until` is earlier (the two times may come from different clocks); null if one of the times is null.
+    Return the seconds between two times: 0 if `until` is earlier, because the two times may come from different clocks; null if one of the times is
+    null.
 -#}
 {% macro _seconds_between(since, until) -%}
     if({{ until }} < {{ since }}, 0, (unix_micros({{ until }}) - unix_micros({{ since }})) / 1e6)
@@ -119,7 +126,7 @@
 {%- endmacro %}
 
 
-{#- Return a select of the newest rate limits that people have set for MVs: 'relation', 'value', 'set_by', 'set_at'. -#}
+{#- Return a select of the newest rate limits that users have set for MVs: 'relation', 'value', 'set_by', 'set_at'. -#}
 {% macro get_rate_limits_sql(backfills) -%}
     with states as (
         {{ dbt_backfill.get_states_sql(backfills) }}

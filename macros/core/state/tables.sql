@@ -1,15 +1,15 @@
 {#-
     Return the tables of an MV: {'mv', 'progress', 'barriers', 'controls', 'staged', 'replica', 'live'}, as relations. `state/` defines and
     reads their columns. The statements that change the progress table are in barrier/ (plan_barrier, recover, commit) and
-    features/rescale.sql. The fence (get_fence) also reads the progress table. If vnodes have different positions, position/keys.sql,
-    barrier/choose_plan.sql, features/live_view.sql and operations/verify/comparison.sql read it as well. A clone copies the progress table, and
-    reports read it (state/progress.sql).
+    features/rescale.sql. The fence (get_fence) and reports (state/progress.sql) also read the progress table. If vnodes have different positions,
+    position/keys.sql, barrier/choose_plan.sql, features/live_view.sql and operations/verify/comparison.sql read the progress table as well. A clone
+    copies the progress table.
 
     `<mv>__progress` has one row per vnode. Only this table says which barrier is committed and which plan is stored. `<mv>__barriers` has one row per
-    committed barrier; it is for people, and no decision of a run depends on it. `<mv>__controls` has the pauses and rate limits that people have set,
-    see state/read_state.sql. `<mv>__staged` has the rows that were read for the next barrier, if a version of the upstream cannot be read again, see
-    run_stage. `<mv>__replica` has a copy of the upstream's columns that the query reads, ordered by the key, see make_replica. `<mv>__live` is a view
-    that exists if the model sets `live_view`, see run_live_view.
+    committed barrier; it is for users, and no decision of a run depends on it. `<mv>__controls` has the pauses and rate limits that users have set,
+    see state/read_state.sql. `<mv>__staged` exists for a live database: it has the rows that were read for the next barrier, see run_stage.
+    `<mv>__replica` has a copy of the upstream's columns that the query reads, ordered by the key, see make_replica. `<mv>__live` is a view that
+    exists if the model sets `live_view`, see run_live_view.
 -#}
 {% macro get_relations(mv) %}
     {%- set relations = {'mv': mv} -%}
@@ -20,15 +20,15 @@
 {% endmacro %}
 
 
-{#- Return the tables of the next generation of an MV, like get_relations; the MV's controls apply to it too. -#}
+{#- Return the tables of the next generation of an MV, in the form of get_relations. The next generation has the controls of the MV. -#}
 {% macro get_next_relations(mv) %}
     {{ return(dbt_backfill.get_relations(mv.incorporate(path={'identifier': mv.identifier ~ '__next'}))) }}
 {% endmacro %}
 
 
 {#-
-    Return the names of the tables beside the MV, in the order in which they are dropped: the state comes last. The identifier of each table ends in
-    its name.
+    Return the names of the tables beside the MV, such as `barriers` for `<mv>__barriers`, in the order in which the tables are dropped. The state
+    comes last.
 -#}
 {% macro companion_names() %}
     {{ return(['barriers', 'controls', 'staged', 'replica', 'progress']) }}
@@ -36,8 +36,8 @@
 
 
 {#-
-    Refuse an MV if another node of the project makes a table with the name of the MV's state, history, live view or next generation: dbt would
-    replace one of the two tables by the other, or this package would treat the other node's table as its own.
+    Refuse an MV if another node of the project makes a table with the name of the MV's state, history, live view or next generation. Otherwise dbt
+    would replace one of the two tables by the other, or this package would treat the other node's table as a table of the MV.
 -#}
 {% macro check_state_names(relations, options) %}
     {%- set own, next = [], dbt_backfill.get_next_relations(relations.mv).values() | list if options.full_refresh_mode == 'beside' else [] -%}
@@ -73,15 +73,15 @@
 
 
 {#-
-    Return the properties of a state table. With serializable isolation, two runs that plan or commit the same epoch conflict. This isolation is the
-    default of both formats. It is set explicitly, because a session or catalog may have another default. Both tables are small and copied on write,
-    so that the progress table stays one file. Delta gathers statistics only of the history's first column, the epoch: other statistics cost more than
-    they save.
+    Return the properties of a state table. With serializable isolation, two runs that plan or commit the same epoch conflict. Both formats have this
+    isolation by default. It is set explicitly, because a session or catalog may have another default. Both tables are small and copied on write. So
+    the progress table stays one file. Delta gathers statistics only of the history's first column, the epoch: other statistics cost more than they
+    save.
 
     Arguments:
       backfill_id (string): the id of the MV, for the progress table; none for the history. A full refresh may add columns for the position to the
-        progress table, with any name and type that a key may have. So a progress table on Delta has the table features for these names and types from
-        the start.
+        progress table, with any name and type that a key may have. So a progress table on Delta has the table features for all such names and types
+        from the start.
 -#}
 {% macro state_table_properties(backfill_id=none) %}
     {%- set properties, of_progress = dbt_backfill.exact_table_properties(), backfill_id is not none -%}
@@ -105,7 +105,8 @@
 {% endmacro %}
 
 
-{#- Return the current version of a table of an MV, as text; `none` for an Iceberg table without a snapshot. `relations` must also have 'options'. -#}
+{#- Return the current version of a table of an MV, as text; `none` for an Iceberg table without a snapshot. `relations`: with the entry
+    'options'. -#}
 {% macro read_version(relations, table) %}
     {%- set relation = relations[table] -%}
     {%- if relations.options.file_format == 'iceberg' -%}
@@ -117,7 +118,7 @@
 {% endmacro %}
 
 
-{#- True if `relation` exists now and has the id `id` of a backfill. -#}
+{#- True if `relation` exists now and belongs to the backfill with the id `id`. -#}
 {% macro exists_with_id(relation, id) %}
     {{ return(dbt_backfill.find_table(relation) is not none
         and dbt_backfill.read_table_properties(relation).get('dbt_backfill.id') == id) }}
@@ -125,8 +126,8 @@
 
 
 {#-
-    Create the tables of an MV that is missing, without a barrier: an empty MV in a run that reads nothing, or an MV made of an existing
-    table. Return the state of these tables.
+    Create the tables of a missing MV without a barrier. The MV is empty in a run that reads nothing, or it is made of an existing table. Return the
+    state of the MV.
 
     Arguments:
       columns (list): see prepare_creation; none if they are not known yet.
@@ -148,8 +149,8 @@
 
 
 {#-
-    Refuse an MV that does not belong to the state. There are two such cases: another run has created the state; or this run has replaced the state of
-    another run, but that run was still alive and created its MV at the same time.
+    Refuse an MV that does not belong to the state. There are two such cases. Another run has created the state. Or this run has replaced the state of
+    another run that was still alive, and the other run created its MV at the same time.
 -#}
 {% macro check_created(backfill, state, backfill_id, is_ours=true) %}
     {%- if not is_ours or state.committed.get('replaces')
@@ -162,18 +163,18 @@
 
 
 {#-
-    Return the statements, each with its semicolon, that create the progress table and then the MV, if they are missing. Each statement can be
-    repeated. The statements are part of a script with the variables of `declare_creation`. They set `stored_plan` to the plan of epoch 1 as JSON, or
-    to null if there is no such plan.
+    Return the statements, each with its semicolon, that create first the progress table and then the MV, if they are missing. Each statement can be
+    repeated. The statements are part of a script with the variables of `declare_creation`. They set the variable `stored_plan` to the plan of epoch 1
+    as JSON, or to null if there is no such plan.
 
     `creation` is the plan of epoch 0: no rows, all vnodes NotStarted. Its kind is `create`. If the MV's table exists already, the kind says how the
-    table becomes the MV, see find_takeover. The id of this plan is stored in both tables, also as the table property `dbt_backfill.id`. If two first
-    runs are alive at the same time, only one of them creates the progress table, with its own plans for the epochs 0 and 1. The other run reads the
-    id and the plan from the progress table, and makes the MV only if both runs have the same query (`is_ours`).
+    table becomes the MV, see find_takeover. The backfill_id of this plan is stored as the table property `dbt_backfill.id` of both tables. If two
+    first runs are alive at the same time, only one of them creates the progress table, with its own plans for the epochs 0 and 1. The other run reads
+    the id and the plan from the progress table. It makes the MV only if both runs have the same query (`is_ours`).
 
     Arguments:
       first (dict): the plan of the first barrier; none if no barrier follows.
-      making (list): the statements that make the MV, if it is not created as a new table.
+      making (list): the statements that turn an existing table into the MV; none if the MV is a new table.
 -#}
 {% macro get_create_statements(relations, creation, columns, first=none, making=none) -%}
     {%- set progress = relations.progress.render() -%}
@@ -184,9 +185,9 @@
         {{ dbt_backfill.get_not_started_sql(creation, first) }}
     {%- endset -%}
     {%- if creation.get('replaces') -%}
-    {#- Replace only the state that a first run of another model has left: the condition compares its id. A Delta table is replaced, because a drop
-        would leave the files of a table at a location of the user. An Iceberg table is dropped, because a Hive metastore does not let a column be
-        replaced by a column of another type. #}
+    {#- Replace only the state that a first run of another model has left: the condition compares the id of this state. A Delta table is replaced and
+        not dropped, because a drop would leave the files of a table at a location of the user. An Iceberg table is dropped, because a Hive metastore
+        does not let a column be replaced by a column of another type. #}
     if (
         select count(*) from {{ progress }}
         where get_json_object(last, '$.backfill_id') = {{ dbt_backfill.string_literal(creation.replaces) }}

@@ -1,11 +1,11 @@
 {#-
-    Run a statement of a barrier and return the JSON objects in the first column of its result. Spark renders the results as JSON
-    text: dbt's tables guess types, which turns a key `007` into a number and cannot hold binary values.
+    Run a statement of a barrier and return the JSON objects in the first column of its result. The results are JSON, because dbt's tables guess
+    types: a key `007` becomes a number, and binary values are not possible.
 
     Arguments:
       step (string): what the statement does. The statement begins with this text as a comment, for the Spark UI and dbt's log.
       sql (string): the statement, or a script (`begin … end`) whose last statement is a query.
-      mv (relation): the MV, if it is not the running model.
+      mv (relation): the MV, if another model or an operation is running.
 -#}
 {% macro run_json(step, sql, mv=none) %}
     {%- set rows = [] -%}
@@ -37,7 +37,7 @@
 
 
 {#-
-    Return a statement of a script that executes `sql` with some texts in it replaced by the values of variables.
+    Return a statement of a script that executes `sql`. Before that, the script replaces some texts in `sql` by the values of variables.
 
     Arguments:
       literals (dict): text in `sql` -> SQL expression whose value replaces that text.
@@ -50,11 +50,11 @@
 
 
 {#-
-    Return a statement of a script that does nothing if another statement wrote the same table at the same time. On Delta this conflict raises no
-    error; on Iceberg it raises an error.
+    Return a statement of a script that executes `sql`, but ignores a conflict with another statement that writes the same table at the same time.
+    This works on Delta only; on Iceberg the conflict raises an error.
 
     Arguments:
-      `noted` (string): a statement of the script that is executed after such a conflict; empty for none.
+      `noted` (string): a statement that the script executes after such a conflict; empty for no statement.
 -#}
 {% macro get_yielding_sql(sql, file_format, noted='') -%}
     {%- if file_format == 'delta' -%}
@@ -98,15 +98,15 @@
 {%- endmacro %}
 
 
-{#- Return options with which to_json writes times in full; by default it cuts them to milliseconds. -#}
+{#- Return options with which to_json writes times with microseconds. By default to_json cuts times to milliseconds. -#}
 {% macro whole_json_options() %}
     {{ return("map('timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSSXXX', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')") }}
 {% endmacro %}
 
 
 {#-
-    Return SQL for a type that Spark has printed. A printed `timestamp` has a time zone. In SQL the word `timestamp` may mean a type without a time
-    zone, if spark.sql.timestampType says so; in this case another name is written. The names of fields do not change.
+    Return SQL for a type that Spark has printed. A printed `timestamp` has a time zone. In SQL the setting spark.sql.timestampType decides if the
+    word `timestamp` means a type without a time zone. If so, another name is written. The names of fields do not change.
 -#}
 {% macro type_sql(type) -%}
     {%- set parts = [] -%}
@@ -117,7 +117,7 @@
 {%- endmacro %}
 
 
-{#- Return `columns` (list of {'name', 'type'}) as a statement defines them, comma separated. -#}
+{#- Return the column definitions of a CREATE TABLE, comma separated. `columns`: a list of {'name', 'type'}. -#}
 {% macro column_definitions(columns) -%}
     {%- set definitions = [] -%}
     {%- for column in columns -%}

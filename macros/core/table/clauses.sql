@@ -5,8 +5,9 @@
 
 
 {#-
-    Return the own properties of the MV, including those on which exactness depends. A copy of the MV has the same properties; it is recognized by the
-    MV's name in a property. The properties also remove the mark that adopt_table has set on a table.
+    Return the properties that this package sets on the MV, including the properties on which exactness depends. A copy of the MV has the same
+    properties; it is recognized because one of the properties has the name of the MV. The properties also remove the mark that adopt_table has set on
+    a table.
 -#}
 {% macro own_mv_properties(mv, backfill_id) %}
     {%- set own = dict(dbt_backfill.own_table_properties(backfill_id), **{'dbt_backfill.mv': mv.render(), 'dbt_backfill.adopt': ''}) -%}
@@ -15,9 +16,9 @@
 
 
 {#-
-    Return the properties that a table gets when it is adopted: those of this package, those on which exactness depends, the user's
-    `tblproperties`, and the package's defaults for properties that the table does not set. The table keeps its format, because other programs may
-    read the table: Iceberg's format version and Delta's deletion vectors change only if `tblproperties` say so.
+    Return the properties that a table gets when it is adopted: the package's own properties, the properties on which exactness depends, the user's
+    `tblproperties`, and defaults for properties that the table does not set. Iceberg's format version and Delta's deletion vectors change only if
+    `tblproperties` sets them, because other programs may read the table.
 
     Arguments:
       columns (list of {'name', 'type'}): the columns of the table.
@@ -45,10 +46,10 @@
 
 
 {#-
-    Return the properties of a table that is created as the MV: the package's defaults, the user's properties, and those on which exactness
-    depends. With these properties another backfilled_mv can read the MV's changes, by Delta's change data feed or by the row lineage of Iceberg's
-    format 3. Deletion vectors and merge-on-read make it cheap to merge scattered changes. Iceberg does not redistribute rows before it writes them,
-    so the MERGE of a range costs little more than an INSERT.
+    Return the properties of a table that is created as the MV: the package's defaults, the user's properties, and the properties on which exactness
+    depends. With these properties another backfilled_mv can read the MV's changes from Delta's change data feed, or from the row lineage of Iceberg's
+    format 3. Deletion vectors and merge-on-read make it cheap to merge scattered changes. A property stops Iceberg from redistributing rows before
+    it writes them, so the MERGE of a range costs little more than an INSERT.
 
     Arguments:
       column_names (list): the names of the columns and of the fields in them.
@@ -68,8 +69,8 @@
     {%- else -%}
         {%- set properties = {'delta.enableChangeDataFeed': 'true', 'delta.enableDeletionVectors': 'true'} -%}
         {%- do properties.update(dbt_backfill.get_needed_features(column_names, types)) -%}
-        {#- The table is created with its constraints, so that it has them even after a crash. A property lists the constraints of the contract. So
-            when the contract changes, the constraints that the table's owner has added can stay. -#}
+        {#- The table is created together with its constraints, so that a crash cannot leave a table without them. A property lists the constraints of
+            the contract. So when the contract changes, the constraints that the table's owner has added can stay. -#}
         {%- set constraints = dbt_backfill.get_constraints() -%}
         {%- for name, expression in constraints.items() -%} {%- do needed.update({'delta.constraints.' ~ name: expression}) -%} {%- endfor -%}
         {%- if constraints -%} {%- do needed.update({'dbt_backfill.constraints': tojson(constraints.keys() | list)}) -%} {%- endif -%}
@@ -82,10 +83,10 @@
 
 
 {#-
-    Return the properties of each table of an MV on which exactness depends. They override what the user, the session or the catalog sets for
-    new tables. With `snapshot` isolation, two runs could write the same range twice. With write-audit-publish, a session that sets `spark.wap.branch`
-    or `spark.wap.id` writes to a branch or a staged snapshot that no reader sees. If a table accepts any schema, a MERGE cannot resolve its columns.
-    If a table allows only appends, changes cannot be merged.
+    Return the properties on which exactness depends, for every table of an MV. They override the properties that the user, the session or the catalog
+    sets for new tables. With `snapshot` isolation, two runs could both write the same range. With write-audit-publish, a session that sets
+    `spark.wap.branch` or `spark.wap.id` writes to a branch or a staged snapshot that no reader sees. If a table accepts any schema, a MERGE cannot
+    resolve the table's columns. If a table only allows appends, changes cannot be merged.
 -#}
 {% macro exact_table_properties(file_format=none) %}
     {%- if (file_format or dbt_backfill.get_file_format()) != 'iceberg' -%}
@@ -99,7 +100,8 @@
 {% endmacro %}
 
 
-{#- Return the properties that Delta needs for columns with these names and types: if a table is replaced, its features have to be named. -#}
+{#- Return the properties that Delta needs for columns with these names and types. When a table is replaced, Delta does not enable the needed table
+    features itself. -#}
 {% macro get_needed_features(column_names, types) %}
     {#- Delta allows a name with one of these characters only with column mapping. -#}
     {%- set properties = {'delta.columnMapping.mode': 'name'} if modules.re.search('[ ,;{}()\\n\\t=]', column_names | join) else {} -%}
@@ -108,7 +110,7 @@
 {% endmacro %}
 
 
-{#- Refuse properties of the user with which the MV could be built but would fail or be inexact at its first change. -#}
+{#- Refuse `tblproperties` with which the MV can be built, but fails or is inexact at its first change. -#}
 {% macro check_table_properties() %}
     {%- set given, exact, refused = config.get('tblproperties') or {}, dbt_backfill.exact_table_properties(), [] -%}
     {%- for name, value in given.items() if name in exact and 'isolation' not in name and value | string | lower != exact[name] -%}
@@ -173,14 +175,15 @@
 
 
 {#-
-    This part is about the columns by which the MV is partitioned. Delta stores their values as text, in its log and in names of folders. Delta reads
-    some values back differently: an empty text becomes null. If the session's time zone has an hour twice, a time in the second hour becomes a time
-    in the first. So each statement that writes new rows to the MV raises an error for such a row. A statement that rewrites a file in another time
-    zone would alter unchanged rows in the same way, so all barriers use the same time zone, see analyze_query. Iceberg keeps each value.
+    This part is about the columns by which the MV is partitioned. Delta stores the values of these columns as text, in its log and in names of
+    folders. Delta reads two kinds of values back differently. An empty string becomes null. When clocks are set back, an hour occurs twice, and a
+    time in the second hour becomes a time in the first hour. So each statement that writes new rows to the MV raises an error for such a row. A
+    statement that rewrites a file in another time zone would alter unchanged rows in the same way. So all barriers use the same time zone, see
+    analyze_query. Iceberg keeps each value.
 -#}
 
 
-{#- Return the names of the partition columns from the config, in lower case; [] on Iceberg. They apply to a table that this run creates. -#}
+{#- Return the names of the partition columns from the config, in lower case; [] on Iceberg. A table that this run creates has these partitions. -#}
 {% macro get_configured_partitions() %}
     {%- set names = [] -%}
     {%- if dbt_backfill.get_file_format() == 'delta' -%}
@@ -206,7 +209,7 @@
 {% endmacro %}
 
 
-{#- Return the columns by which a Delta table is partitioned. The part of a type that is in brackets is removed. -#}
+{#- Return the columns by which a Delta table is partitioned. The types are returned without the part in brackets. -#}
 {% macro get_partition_columns(backfill, columns) %}
     {%- set partitions, found = backfill.get('partitions'), [] -%}
     {%- if backfill.options.file_format != 'delta' -%} {{ return(found) }} {%- endif -%}

@@ -17,7 +17,7 @@
 {% endmacro %}
 
 
-{#- Return the columns of a table. dbt's own listing ends at the first column whose name begins with `#`. -#}
+{#- Return the columns of a table. dbt's own listing is not used, because it ends at the first column whose name begins with `#`. -#}
 {% macro get_table_columns(relation) %}
     {{ return(dbt_backfill.get_query_columns('select * from ' ~ relation.render())) }}
 {% endmacro %}
@@ -43,9 +43,9 @@
 
 
 {#-
-    Return the columns that contain a char(n): for each table a dict by the name in lower case. The values of such a column differ from those
-    of a string, because Spark pads them with blanks. A select and the description of a Delta table have a string instead; only Spark's plan
-    shows the padding.
+    Return the columns that contain a char(n), for each table as a dict whose keys are the names in lower case. Spark pads the values of such a column
+    with blanks, so they differ from the values of a string column. A select and the description of a Delta table show the type string; only Spark's
+    plan shows the padding.
 -#}
 {% macro find_char_columns(relations) %}
     {%- set selects, found = [], [{}] -%}
@@ -67,15 +67,15 @@
 {% endmacro %}
 
 
-{#- Return a type as it is described, together with the char(n) that find_char_columns has found in it. -#}
+{#- Return the described type of a column, together with the char(n) that find_char_columns has found in the column. -#}
 {% macro type_with_char(type, char) %}
     {{ return(type if not char else char if type == 'string' else type ~ ' of ' ~ char) }}
 {% endmacro %}
 
 
 {#-
-    Refuse columns, as get_query_columns returned them, that the MV's format does not support with these properties. Without this check, a run would
-    fail only after the state exists, or at the first row or change.
+    Refuse columns that the MV's format does not support with these properties. Without this check, a run would fail later: after the state exists, or
+    at the first row or change. `columns`: the result of get_query_columns.
 -#}
 {% macro check_columns(columns, properties) %}
     {%- set names = columns | map(attribute='name') | map('lower') | list -%}
@@ -85,7 +85,7 @@
     {%- set is_iceberg = dbt_backfill.get_file_format() == 'iceberg' -%}
     {%- set feed = not is_iceberg and properties.get('delta.enableChangeDataFeed', 'false') | string | lower == 'true' -%}
     {%- set of_iceberg = ['_file', '_pos', '_deleted', '_spec_id', '_partition', '_row_id', '_last_updated_sequence_number'] -%}
-    {#- Delta's own MERGE uses these names. If a column had such a name, the MERGE would fail with AMBIGUOUS_REFERENCE at the first change. -#}
+    {#- Delta's MERGE uses these names itself. With a column of such a name, the MERGE would fail with AMBIGUOUS_REFERENCE at the first change. -#}
     {%- set of_delta = ['_metadata', '_row_id_', '_file_name_', '_row_dropped_', '_source_row_present_', '_target_row_present_'] -%}
     {%- for column in columns -%}
         {%- set name, why = column.name | lower, none -%}
@@ -97,7 +97,7 @@
             {%- set why = 'Iceberg does not allow a column without a name' -%}
         {%- elif feed and name in ['_change_type', '_commit_version', '_commit_timestamp'] -%}
             {%- set why = 'the change data feed of a Delta table reserves this name' -%}
-        {#- With such a name, an UPDATE or MERGE would fail with INVALID_ATTRIBUTE_NAME_SYNTAX. -#}
+        {#- With a backtick in a column's name, an UPDATE or MERGE would fail with INVALID_ATTRIBUTE_NAME_SYNTAX. -#}
         {%- elif feed and '`' in name -%}
             {%- set why = 'the change data feed of a Delta table does not allow a backtick in the name of a column' -%}
         {%- endif -%}
@@ -135,9 +135,10 @@
 
 
 {#-
-    Return comparable expressions of columns: {name: expression over `prefix`}. Spark compares neither maps nor variants. So a map with comparable
-    values is compared by its sorted entries, and any other value that contains a map or variant is compared as JSON. For Spark -0.0 equals 0.0, but
-    their texts differ. So a float or double zero is also compared by its text, and a value that contains a float or double is compared as JSON.
+    Return comparable expressions of columns: {name: expression over `prefix`}. Spark cannot compare maps and variants. So a map with comparable
+    values is replaced by its sorted entries. Any other value that contains a map or variant is replaced by its JSON. For Spark -0.0 equals 0.0, but
+    the two values have different texts. So a zero of the type float or double is also compared as text, and a value that contains a float or double
+    is replaced by its JSON.
 -#}
 {% macro comparable_columns(columns, prefix='') %}
     {%- set comparable, options = {}, dbt_backfill.whole_json_options() -%}
@@ -172,7 +173,7 @@
 
 {#-
     Return a SQL expression that is true if two rows of these columns differ. Rows with a variant always count as different, because different
-    variants may have the same JSON: for example, a date and its text.
+    variants may have the same JSON. An example is a date and the string of this date.
 -#}
 {% macro rows_differ(columns, left, right) -%}
     {%- if modules.re.search('\\bvariant\\b', columns | map(attribute='type') | join(' ')) -%} {{ return('true') }} {%- endif -%}
@@ -185,10 +186,10 @@
 
 
 {#-
-    Refuse columns that the MV cannot get.
+    Refuse new columns that cannot be added to the MV.
 
     Arguments:
-      columns (list of {'name', 'type'}): the columns of the query that the MV does not have according to the state.
+      columns (list of {'name', 'type'}): the columns of the query that are new compared with the state.
       left (list): the names of columns that an earlier plan was to drop but may not have dropped.
 -#}
 {% macro check_new_columns(mv, properties, columns, left) %}
@@ -215,12 +216,12 @@
 
 
 {#-
-    Return {'columns': the columns to be filled, as new_filling describes them, 'why': the reason if no ALTER of the MV's format can give a
-    column its new type; else none}. The types are compared with the types in the table, not with the types in the state: the table may store a column
-    with a wider type, and a given-up plan may have altered the column.
+    Return {'columns': the columns to be filled, as new_filling describes them, 'why': the reason if no ALTER of the MV's format can give a column its
+    new type; else none}. The new types are compared with the types in the table and not in the state. The table may store a column with a wider type,
+    and a given-up plan may have altered the column.
 
     Arguments:
-      columns (list of {'name', 'type'}): the columns of today's query.
+      columns (list of {'name', 'type'}): the columns of the model's current query.
       retyped (list): the columns that have another type in the committed query.
 -#}
 {% macro find_widened(mv, columns, retyped) %}
@@ -260,9 +261,9 @@
 
 
 {#-
-    Refuse columns that cannot be dropped from, or widened in, this table. On Delta, dropping and widening each need a property that upgrades the
-    table's protocol. Other readers may be unable to read the table after the upgrade, so the user has to decide about it. `columns`: {'fills',
-    'drops'}, see find_other_columns.
+    Refuse columns that cannot be dropped or widened in this table. On Delta, dropping and widening each need a property that upgrades the table's
+    protocol. Other readers may be unable to read the table after the upgrade. So the user has to set the property. `columns`: {'fills', 'drops'}, see
+    find_other_columns.
 -#}
 {% macro check_altered_columns(mv, properties, columns) %}
     {%- set changes, table, undo = [], mv.render(), 'Undo the change, or rebuild the MV with --full-refresh' -%}
@@ -307,7 +308,7 @@
 {% endmacro %}
 
 
-{#- Return the columns by which the table is partitioned, clustered and sorted, and those that identify its rows, as one text. -#}
+{#- Return one text with all columns by which the table is partitioned, clustered or sorted, and the columns that identify its rows. -#}
 {% macro _read_layout(mv, properties) %}
     {%- if dbt_backfill.get_file_format() == 'delta' -%}
         {%- set detail = dbt_backfill.run_table('describe ' ~ mv.identifier, 'describe detail ' ~ mv.render())[0] -%}

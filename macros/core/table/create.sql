@@ -1,10 +1,10 @@
 {#-
-    Return the columns of the model's query. Refuse options and columns with which a run would fail only after the state exists, or at the first row
+    Return the columns of the model's query. Refuse options and columns with which a run would fail later: after the state exists, or at the first row
     or change.
 -#}
 {% macro prepare_creation(backfill) %}
-    {#- The columns are not read from the model's own text. In the query that a barrier executes, the upstream has no metadata columns and no
-        branches. -#}
+    {#- The columns are read from the query that a barrier executes, and not from the model's text: in the executed query, the upstream has no
+        metadata columns and no branches. -#}
     {%- set upstream = backfill.upstream.relation -%}
     {%- set columns = dbt_backfill.get_mv_columns(backfill, backfill.query, upstream.render()) -%}
     {%- do dbt_backfill.check_table_properties() -%}
@@ -37,8 +37,8 @@
 
 
 {#-
-    Refuse to rebuild a Delta table at another location: Delta replaces a table only at its own location, and would fail after the rebuild is
-    planned.
+    Refuse to rebuild a Delta table at another location. Delta replaces a table only at the table's own location, so the rebuild would fail after it
+    is planned.
 -#}
 {% macro check_location(mv) %}
     {%- if dbt_backfill.get_file_format() != 'delta' or not config.get('location_root') -%} {{ return(none) }} {%- endif -%}
@@ -49,7 +49,7 @@
         {#- Delta compares locations without scheme and host. -#}
         {%- do paths.append(modules.re.sub('/+', '/', modules.re.sub('^\\w+:(//[^/]*)?', '', location)).rstrip('/')) -%}
     {%- endfor -%}
-    {#- A relative location is somewhere in Spark's own warehouse. -#}
+    {#- A relative location is a folder below Spark's warehouse. -#}
     {%- set below = '/' ~ modules.re.sub('^(\\.{1,2}/)+', '', paths[0]) -%}
     {%- if not (paths[1] == paths[0] if paths[0].startswith('/') else paths[1].endswith(below)) -%}
         {%- do dbt_backfill.refuse(
@@ -72,9 +72,9 @@
 
 
 {#-
-    Return the statement that replaces the MV by an empty table. The fence stops the statement if the plan is no longer to be executed. DELETE and
-    TRUNCATE would not stop a MERGE that has passed its fence: the rows of the MERGE would come back. A replacement stops such a MERGE, because a
-    replacement changes the table's metadata.
+    Return the statement that replaces the MV by an empty table. The fence stops the statement if the plan is no longer to be executed. A replacement
+    also stops a MERGE that has passed its fence, because a replacement changes the table's metadata. DELETE and TRUNCATE would not stop such a MERGE,
+    so its rows would come back.
 -#}
 {% macro get_replace_mv_sql(mv, columns, plan, fence) -%}
     create or replace table {{ mv.render() }}
@@ -85,16 +85,16 @@
 
 
 {#-
-    Return an id of the run and the plan that replace the MV. Iceberg lets a statement replace a table even if others have committed in the
-    meantime. With this id a late reset is recognized: the id of the late reset differs from the id of the committed reset, even if both execute the
-    same plan.
+    Return an id of the run and the plan that replace the MV. Iceberg lets a statement replace a table even if other commits were made after the
+    statement began. This id shows such a late reset: the id of the late reset differs from the id of the committed reset, even if both runs execute
+    the same plan.
 -#}
 {% macro get_reset_id(plan) %}
     {{ return(plan.plan_id ~ ' of ' ~ invocation_id) }}
 {% endmacro %}
 
 
-{#- Return a select of these columns that returns no rows. Spark has to evaluate the fence to find that there are no rows. -#}
+{#- Return a select of these columns that returns no rows, but makes Spark evaluate the fence. -#}
 {% macro get_fence_over_no_rows_sql(columns, fence) -%}
     select
         {%- for column in columns %}
@@ -107,7 +107,8 @@
 
 {#-
     Return the statement that replaces the MV by a table without columns. The fence stops the statement if the plan is no longer to be executed. The
-    statement is needed because a Hive metastore does not let an Iceberg table be replaced by a table with another type at the same column position.
+    statement is needed before the MV gets columns of other types: a Hive metastore does not let an Iceberg table be replaced by a table that has
+    another type at the same column position.
 -#}
 {% macro get_columnless_mv_sql(mv, plan, fence) -%}
     create or replace table {{ mv.render() }}
@@ -141,8 +142,8 @@
 
 
 {#-
-    Apply persist_docs, if it is on and the descriptions have changed. Each comment is a commit of the MV, so comments are written only after a
-    change: a run that has nothing to do must not write. The table property `dbt_backfill.docs` has a hash of the applied descriptions. The hash does
+    Apply persist_docs, if it is on and the descriptions have changed. Each comment is a commit of the MV, and a run that has nothing to do must not
+    write. So comments are written only after a change. The table property `dbt_backfill.docs` has a hash of the applied descriptions. The hash does
     not include the description of a column that the MV does not have yet, so that the column gets its comment once it is added.
 
     Arguments:
@@ -162,8 +163,8 @@
     {%- endif -%}
     {%- if config.persist_column_docs() -%}
         {#-
-            dbt-spark's own persist_docs loses backslashes and `${…}` of a description. So this macro sends its own statements. A column without a
-            description may have an old comment, but not if the MV was just created.
+            dbt-spark's own persist_docs loses backslashes and `${…}` of a description. So this macro sends its own statements. In a new MV, a column
+            without a description has no comment. In an existing MV, the column may have an old comment, which has to be removed.
         -#}
         {%- for name, column in validate_doc_columns(backfill.mv, model.columns, present).items()
                 if column.description or (found or {}).get('docs') -%}
@@ -177,13 +178,13 @@
 
 {#-
     Return a statement of a script that compacts a table's small files. If another run writes the table at the same time, the statement loses the
-    conflict, and the next run compacts the files. On Iceberg the conflict would raise an error that no handler can catch. With the option
-    `partial-progress`, Iceberg only logs the error.
+    conflict, and the next run compacts the files. On Iceberg such a conflict would raise an error that no handler can catch, but with the option
+    `partial-progress` Iceberg only logs the error.
 
     Arguments:
-      sorting (string): the SQL that writes all rows again in sorted order. On Delta it is another statement, on Iceberg it is arguments of the
-      procedure. Empty if the rows are not sorted.
-      `noted` (string): the statement that a script on Delta executes after it lost the conflict, see get_yielding_sql.
+      sorting (string): the SQL that makes the compaction write all rows again in sorted order: on Delta a whole statement, on Iceberg arguments of
+      the procedure. Empty if the rows are not to be sorted. `noted` (string): the statement that a script on Delta executes after it lost the
+      conflict, see get_yielding_sql.
 -#}
 {% macro get_compaction_sql(relation, file_format, sorting='', noted='') -%}
     {%- if file_format == 'delta' -%}
@@ -200,10 +201,10 @@
 
 
 {#-
-    Return the constraints of an enforced contract as CHECK constraints of a Delta table: {name: expression}. NOT NULL is also written as a CHECK
-    constraint: all columns of a table that is replaced `as select` are nullable, and Delta cannot make them NOT NULL later.
+    Return the constraints of an enforced contract as CHECK constraints of a Delta table: {name: expression}. NOT NULL is written as a CHECK
+    constraint as well: all columns of a table that is replaced `as select` are nullable, and Delta cannot make them NOT NULL later.
 
-    Keys and references are left out, because Delta does not enforce them. Iceberg enforces no constraint at all.
+    Primary keys, unique keys and foreign keys are left out, because Delta does not enforce them. Iceberg does not enforce any constraint.
 -#}
 {% macro get_constraints() %}
     {%- set constraints = {} -%}
@@ -244,8 +245,8 @@
 
 
 {#-
-    Give an existing MV the constraints of today's contract: add new constraints if all rows fulfil them, and drop constraints that are no
-    longer in the contract. If no constraint changed, the run sends no statement for this.
+    Give an existing MV the constraints of the current contract. New constraints are added if all rows fulfil them. Constraints that are no longer in
+    the contract are dropped. If no constraint changed, this macro sends no statement.
 
     Arguments:
       properties (dict): the properties of the MV as this run found it. (An MV that this run created already has its constraints.)
@@ -260,7 +261,7 @@
         {%- do statements.append('drop constraint if exists ' ~ dbt_backfill.identifier(name)) -%}
     {%- endfor -%}
     {%- for name, expression in wanted.items() if present.get(name) != expression -%}
-        {#- If the expression of a constraint is null for a row, Delta refuses the row. So such rows are counted as well. -#}
+        {#- Delta refuses a row for which the expression of a constraint is false or null. So both cases are counted. -#}
         {%- set broken = dbt_backfill.run_json('check the rows for a constraint', "select to_json(named_struct('count', count(*))) from "
             ~ backfill.mv.render() ~ ' where (' ~ expression ~ ') is not true')[0]['count'] -%}
         {%- if broken -%}

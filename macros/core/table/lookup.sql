@@ -1,6 +1,6 @@
 {#-
     Return a table from dbt's cache; none if the table does not exist. The cache has only the schemas of the session's own catalog. A table of another
-    catalog has a name of three parts; for such a table, Spark is asked.
+    catalog has a name of three parts and is looked up in Spark.
 -#}
 {% macro load_table(relation) %}
     {%- if dbt_backfill.get_catalog(relation) is none -%} {{ return(adapter.get_relation(none, relation.schema, relation.identifier)) }} {%- endif -%}
@@ -17,7 +17,7 @@
 {% endmacro %}
 
 
-{#- Return a table as Spark knows it now, none if it does not exist. -#}
+{#- Look a table up in Spark, and not in dbt's cache. Return none if the table does not exist. -#}
 {% macro find_table(relation) %}
     {%- set sql = 'show table extended in ' ~ relation.include(identifier=false).render() ~ ' like '
         ~ dbt_backfill.string_literal(relation.identifier) -%}
@@ -43,7 +43,7 @@
     {%- set parts = modules.re.fullmatch('(?s)(.+?)\\.(?:`(.*)`|([^`.]+))', text) -%}
     {%- if not parts -%} {{ return(none) }} {%- endif -%}
     {%- set schema, quoted, plain = parts.groups() -%}
-    {#- dbt looks tables up by a schema without quotes. -#}
+    {#- dbt's cache has schemas without quotes. -#}
     {%- set quoted_schema = modules.re.fullmatch('`([^`]+)`', schema) -%}
     {%- set relation = api.Relation.create(schema=quoted_schema.group(1) if quoted_schema else schema, identifier=quoted or plain) -%}
     {%- if quoted_schema -%} {%- set relation = relation.quote(schema=true) -%} {%- endif -%}
@@ -51,15 +51,15 @@
 {% endmacro %}
 
 
-{#- Return the catalog of a relation that is named by three parts; none for the session's own. -#}
+{#- Return the catalog of a relation whose name has three parts; none for the session's own catalog. -#}
 {% macro get_catalog(relation) %}
     {{ return(relation.schema.split('.')[0] if '.' in relation.schema else none) }}
 {% endmacro %}
 
 
 {#-
-    Return the table properties of a relation. Spark shows `*********(redacted)` for a property if its name or value looks like a secret or a
-    URL, such as a constraint of a column `url`. The detail of a Delta table shows all properties.
+    Return the table properties of a relation. Spark shows `*********(redacted)` for a property if its name or value looks like a secret or a URL. An
+    example is a constraint of a column `url`. For a Delta table, DESCRIBE DETAIL shows all properties.
 -#}
 {% macro read_table_properties(relation) %}
     {%- set properties = {} -%}
@@ -73,7 +73,8 @@
 {% endmacro %}
 
 
-{#- Return the table properties of a relation that was looked up as `existing`; {} if it is a view or does not exist. -#}
+{#- Return the table properties of a relation; {} if the relation is a view or does not exist. `existing`: the result of the lookup of the
+    relation. -#}
 {% macro read_listed_properties(existing, relation) %}
     {{ return({} if existing is none or existing.is_view else dbt_backfill.read_table_properties(relation)) }}
 {% endmacro %}
@@ -105,7 +106,7 @@
 
 {#-
     Return the WHEN MATCHED clause of a MERGE that only inserts rows: empty on Delta, because Delta's MERGE is fastest without the clause. Iceberg
-    checks a MERGE for conflicts only if the MERGE has this clause; without the clause, two runs both appended their rows.
+    checks a MERGE for conflicts only if the MERGE has this clause. In a test without the clause, two runs both appended their rows.
 
     Arguments:
       file_format (str): the format of the table; by default the model's format.

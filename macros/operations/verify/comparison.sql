@@ -1,7 +1,7 @@
 {#-
-    Return the facts about an MV that its comparison needs: the result of observe_operated, and 'key', the key of the committed plan with the MV's
-    column names, and 'columns', see get_table_columns. Refuse an MV whose barrier is not committed. Also refuse a definition that cannot be evaluated
-    any more, because the upstream's version is gone, or the session has other settings.
+    Return the facts about an MV that its comparison needs: the result of observe_operated, 'key', the key of the committed plan with the MV's column
+    names, and 'columns', see get_table_columns. Refuse an MV whose barrier is not committed. Also refuse if the definition cannot be evaluated any
+    more: the upstream's version no longer exists, or a setting of the session has changed since the last barrier.
 -#}
 {% macro observe_verified(node) %}
     {%- set verified = dbt_backfill.observe_operated(node) -%}
@@ -31,14 +31,14 @@
 
 
 {#-
-    Return what is needed to evaluate an MV's definition, if no version of the upstream can be read again: {
+    Stage the rows that are needed to evaluate an MV's definition, if the upstream keeps no versions. Return {
       'state': with `staged`, see get_promised_sql,
-      'unsettled': a select of the keys that have changed since the version that the MV shows, see selection_predicate. Their rows at that
-        version are not known any more
+      'unsettled': a select of the keys that have changed since the version that the MV shows, see selection_predicate. Nobody knows the rows of
+        these keys at that version any more
     }
 
-    For other upstreams, return the unchanged state as 'state', and none as 'unsettled'. Staging reads all rows up to the position once, and waits for
-    the feed.
+    If the upstream keeps versions, return the unchanged state as 'state', and none as 'unsettled'. Staging reads all rows up to the position once, and waits
+    until their changes have landed.
 
     Arguments:
       relations (dict): the tables of the MV, with 'name' and 'options': {'file_format'}.
@@ -72,19 +72,20 @@
 
 
 {#-
-    Compare the selected part of the MV with its definition, in one pass over both. The keys that have other rows, or another number of
-    rows, in the MV than in its definition are staged as a cached view, because the later statements only read their rows. Return {
+    Compare the selected part of the MV with its definition, in one pass over both. A key differs if the MV and the definition have different rows
+    for this key, or a different number of rows. The differing keys are staged as a cached view, because later statements read only the rows of these
+    keys. Return {
       'rows': how many rows of the MV were compared,
-      'differing': how many keys differ, 'null_keys': how many of the differing keys are null,
+      'differing': the number of differing keys, 'null_keys': the number of differing keys that are null,
       'low', 'high': the first and the last differing key without nulls, as literals,
       'stage': the view
     }
 
-    The state is read again after the comparison, because a barrier that began in between may have changed the MV.
+    The state is read again after the comparison, because a barrier that began during the comparison may have changed the MV.
 
     Arguments:
-      repaired (boolean): true if this is the comparison after a repair. A barrier does not conflict with the repair if the barrier only drops a row
-      that the MV lacked.
+      repaired (boolean): true if this is the comparison after a repair. Such a comparison must also look for a new barrier, because a barrier that
+      only drops a row that the MV lacked does not conflict with the repair.
 -#}
 {% macro run_comparison(verified, selection, repaired=false) %}
     {%- set stage = dbt_backfill.identifier([

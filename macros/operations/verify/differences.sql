@@ -1,8 +1,8 @@
 {#-
     Return a select of one row per key that differs: the key, and two arrays of its rows, as structs of the MV's columns: `__bf_promised`
-    has the rows of the definition, `__bf_present` the rows of the MV.
+    has the rows of the definition, `__bf_present` has the rows of the MV.
 
-    The select compares the MV with its definition again, so it returns nothing after the difference was merged.
+    The select compares the MV with its definition again. So it returns no rows once the difference was merged.
 -#}
 {% macro get_differences_sql(verified, selection, found) -%}
     {%- set columns = dbt_backfill.identifiers(verified.columns | map(attribute='name')) -%}
@@ -38,11 +38,11 @@
     Return the keys that differ, by kind: a list of {
       'kind': `missing` in the MV, `unexpected` in the MV, `changed` in a column, or `duplicated`: more than once in the MV,
       'count',
-      'samples': a list of {'key', 'promised', 'present': lists of the first rows of the definition and of the MV, 'columns': the numbers, from 0, of
-        the columns that changed}
+      'samples': a list of {'key', 'promised', 'present': lists of the first rows of the definition and of the MV, 'columns': the numbers
+        of the columns that differ, counted from 0}
     }
 
-    All values are texts; the `samples` of all kinds have at most `sample` keys together.
+    All values are strings. The `samples` of all kinds together have at most `sample` keys.
 -#}
 {% macro read_differences(verified, selection, found, sample) %}
     {%- set names, joined, key, row, changed = dbt_backfill.mv_columns(verified.key), [], [], [], [] -%}
@@ -113,12 +113,12 @@
 
 
 {#-
-    Merge the difference: rows that differ are updated, missing rows are inserted, and unexpected rows are deleted. If a key is in the MV more than
-    once, or has several rows in the definition, all its rows in the MV are deleted and the rows of the definition are inserted.
+    Merge the difference: update rows that differ, insert missing rows, and delete unexpected rows. If a key has several rows in the MV or in the
+    definition, delete all rows of this key in the MV, and insert the rows of the definition.
 
     A repair is not a barrier: the epoch stays the same, and the MV gets the rows of this epoch. If the statement is sent twice, the second execution
-    finds no difference. If a barrier begins meanwhile, either the repair or the barrier's MERGE loses the conflict. There is no conflict if they
-    write different keys, or if the barrier writes nothing because it drops a row that the MV lacks.
+    finds no difference. If a barrier begins during the repair, either the repair or the barrier's MERGE fails with a conflict. There is no conflict
+    if the two write different keys, or if the barrier writes nothing because it drops a row that the MV lacks.
 -#}
 {% macro run_repair(verified, selection, found) %}
     {%- set kept = dbt_backfill.unaltered_partition_predicate(verified, verified.columns, '__bf_write.row.') -%}
@@ -130,7 +130,7 @@
         {%- do keys.append(column ~ ' as __bf_key_' ~ loop.index) -%}
         {%- do matches.append('mv.' ~ column ~ ' <=> repair.__bf_key_' ~ loop.index) -%}
     {%- endfor -%}
-    {#- With the range of the keys that differ, Spark skips files of the MV. -#}
+    {#- With the first and last differing key as bounds, Spark can skip files of the MV. -#}
     {%- set range = dbt_backfill.selection_predicate(dict(selection, vnodes=none, unsettled=none), verified.key, 'mv.') -%}
     {%- if range != 'true' -%} {%- do matches.append(range) -%} {%- endif -%}
     {%- set sql -%}
@@ -142,7 +142,7 @@
                     size(__bf_promised) = 1 and size(__bf_present) <= 1,
                     transform(__bf_promised, row -> named_struct('action', 'put', 'row', row)),
                     concat(
-                        {#- The index is outside of the array, so `get` returns a null of the struct's type. #}
+                        {#- `get` returns a null of the struct's type, because the index is outside of the array. #}
                         filter(array(named_struct('action', 'delete', 'row', get(__bf_promised, -1))), write -> size(__bf_present) > 0),
                         transform(__bf_promised, row -> named_struct('action', 'insert', 'row', row))
                     )
@@ -200,7 +200,7 @@
 
 
 {#-
-    Return the lines of one key. For a changed key they show both values of each differing column. Otherwise they show all rows of the key, without
+    Return the lines of one key. For a changed key, the lines show both values of each differing column. For other keys, they show all rows without
     the key's columns.
 -#}
 {% macro get_sample_lines(verified, kind, shown) %}
@@ -229,7 +229,7 @@
 {% endmacro %}
 
 
-{#- Return at most `width` characters of a text. They begin shortly before the first character that differs from `other`. -#}
+{#- Return at most `width` characters of a text, from shortly before the first character that differs from `other`. -#}
 {% macro _shortened(text, other, width) %}
     {%- if text | length <= width -%} {{ return(text) }} {%- endif -%}
     {%- set differing = [] -%}

@@ -8,12 +8,12 @@
       dbt run-operation verify_backfill --args '{model: my_mv, key_from: [10, a], key_to: [20], repair: true}'
 
     Arguments:
-      model (string): the model's name, or `package.name`; of one with versions `name.v2`.
+      model (string): the model's name, or `package.name`, or `name.v2` if the model has versions.
       vnodes (list of integers): only the keys of these vnodes.
-      key_from, key_to (list, or one value): only the keys from key_from to key_to, both inclusive, in the order of the key. Values are texts that
-        Spark can cast to the column's type; binary values are in hex. If there are fewer values than key columns, all keys that begin with these
+      key_from, key_to (list, or one value): only the keys from key_from to key_to, both inclusive, in the order of the key. A value is a text that
+        Spark can cast to the column's type; a binary value is in hex. If there are fewer values than key columns, all keys that begin with these
         values are included.
-      sample (integer): how many of the keys that differ are shown.
+      sample (integer): how many differing keys are shown at most.
       repair (boolean): true to merge the difference.
 -#}
 {% macro verify_backfill(model=none, vnodes=none, key_from=none, key_to=none, sample=10, repair=false) %}

@@ -8,8 +8,8 @@
       'complete': true if the log reaches back to `since`
     }
 
-    Reading the id costs one more statement. The id is not read if the log has the version of `since` with the same commit time: a new table of the
-    same name would have another time.
+    Reading the id costs one more statement. The id is not read if the log has the version of `since` with the recorded commit time: a new table of
+    the same name would have another commit time.
 
     Arguments:
       since (dict or none): the source of the committed plan.
@@ -29,8 +29,8 @@
 
 
 {#-
-    Return the newest entries of the log. Trailing zeros of the times are removed, because only some connections return them: each time must
-    be the same text over every connection.
+    Return the newest entries of the log. Trailing zeros of the times are removed, because only some connections return them, and each time must be
+    the same text over every connection.
 -#}
 {% macro _read_delta_log(relation, limit) %}
     {%- set log, sql = [], 'describe history ' ~ relation.render() ~ ' limit ' ~ limit -%}
@@ -47,7 +47,7 @@
 {% endmacro %}
 
 
-{#- Refuse a table whose change data feed is off, if the properties were read. The feed only has changes that were committed while it was on. -#}
+{#- If the properties were read, refuse a table whose change data feed is off. The feed has only the changes that were committed while it was on. -#}
 {% macro delta_check_feed(upstream) %}
     {%- if upstream.get('properties') is none -%} {{ return(none) }} {%- endif -%}
     {%- set refusal = dbt_backfill.feed_refusal(upstream, upstream.properties) -%}
@@ -60,16 +60,16 @@
     {%- if properties.get('delta.enableChangeDataFeed', 'false') | lower == 'true' -%} {{ return(none) }} {%- endif -%}
     {%- set relation = upstream.relation.render() -%}
     {{ return({
-        'fact': relation ~ ' has no change data feed, so changes could not be followed from its version ' ~ upstream.version ~ ' on',
+        'fact': relation ~ ' has no change data feed, so the changes after its version ' ~ upstream.version ~ ' cannot be read',
         'change': 'Run: ALTER TABLE ' ~ relation ~ " SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true'); "
-            ~ 'changes are recorded from version ' ~ (upstream.version | int + 1) ~ ' on, which this statement creates',
+            ~ 'changes are recorded from version ' ~ (upstream.version | int + 1) ~ ' on, and this statement creates that version',
     }) }}
 {% endmacro %}
 
 
 {#-
-    Return the traits of Delta, see upstream_traits. A handler can name Delta's conditions only by their SQLSTATE: change data that was not recorded
-    (KD002), columns that were changed between two versions or a version past its retention (0AKDC), and a missing entry of the log (42K03).
+    Return the traits of Delta, see upstream_traits. A handler can name Delta's conditions only by their SQLSTATE. KD002 is change data that was not
+    recorded. 0AKDC is a change of columns between two versions, or a version past its retention. 42K03 is a missing entry of the log.
 -#}
 {% macro delta_upstream_traits() %}
     {{ return({
@@ -86,13 +86,13 @@
 {% endmacro %}
 
 
-{#- Return a count of the rows. Spark answers it from Delta's log, without reading the table. -#}
+{#- Return a count of the rows. Spark computes the count from Delta's log, without reading the table. -#}
 {% macro delta_row_count_sql(upstream, version) %}
     {{ return('(select count(*) from ' ~ dbt_backfill.delta_upstream_read(upstream, version) ~ ')') }}
 {% endmacro %}
 
 
-{#- Return the table feature that default values of columns need, because a copied column keeps its default value. -#}
+{#- Return the property for the table feature of default values, because a copied column keeps its default value. -#}
 {% macro delta_copy_properties(source) %}
     {{ return({'delta.feature.allowColumnDefaults': 'supported'}) }}
 {% endmacro %}
@@ -125,10 +125,10 @@
 
 {#-
     True if the table is partitioned by one of these timestamp columns. The log stores the values of such a column as texts. Older versions of Delta
-    wrote these texts without a time zone, and Spark reads such a text in the time zone of its session.
+    wrote these texts without a time zone. Spark reads such a text in the time zone of its session.
 
-    Refuse a table that is partitioned by a column that Delta generates from one of these columns, such as `cast(ts as date)`, unless the session
-    has switched off Delta's derived filters.
+    Refuse a table whose partition column is generated from one of these columns, for example as `cast(ts as date)`, unless the session has switched
+    off Delta's derived filters.
 -#}
 {% macro delta_reads_by_zone(observed, columns) %}
     {%- set partitions = observed.get('partitions') -%}
@@ -142,11 +142,11 @@
 
 
 {#-
-    Refuse a table if Delta derives a filter on its partitions from a filter on one of these timestamp columns. Such a partition was computed in the
-    time zone of the writer. Delta computes the derived filter in the time zone of the reader, so a read of a range would miss rows.
+    Refuse a table if Delta derives a filter on the table's partitions from a filter on one of these timestamp columns. The writer has computed such a
+    partition in its own time zone. Delta computes the derived filter in the time zone of the reader, so a read of a range could miss rows.
 
-    EXPLAIN shows a derived filter as a condition on a column that the query does not name. No other statement returns the expression of a generated
-    column.
+    No statement returns the expression of a generated column. But EXPLAIN shows a derived filter: it is a condition on a column that the query does
+    not name.
 -#}
 {% macro _check_derived_filters(relation, columns) %}
     {%- set conditions = [] -%}
@@ -156,8 +156,8 @@
     {%- set filters = plan[:-1] | join('\n') -%}
     {%- for id, name in dbt_backfill.get_attributes(plan[-1]).items() if name not in columns and name ~ '#' ~ id in filters -%}
         {%- do dbt_backfill.refuse(
-            relation.render() ~ " is partitioned by the column '" ~ name ~ "', which Delta generates from a timestamp, so a session with another "
-                ~ 'time zone than that of the writer would miss rows',
+            relation.render() ~ " is partitioned by the column '" ~ name ~ "', which Delta generates from a timestamp, so a session would miss rows "
+                ~ 'if its time zone differs from the time zone of the writer',
             'Set spark.databricks.delta.generatedColumn.partitionFilterOptimization.enabled to false for dbt (server_side_parameters, or the Spark '
                 ~ 'server); then Spark skips files by their statistics only'
         ) -%}
@@ -168,8 +168,8 @@
 {#-
     Return why the change data feed does not report all changes since the committed version, see new_gap; none if it does.
 
-    The answer comes from the log, because the feed itself may return wrong rows, or an error that Jinja cannot catch. For example, the feed
-    of a table that was created again returned 2 of its 5 rows.
+    The answer comes from the log, because the feed itself may return wrong rows, or an error that Jinja cannot catch. For example, a table that was
+    created again had 5 rows, but the feed returned only 2 of them.
 -#}
 {% macro delta_upstream_gap(upstream, committed) %}
     {%- set since, current = committed.version | int, upstream.version | int -%}
@@ -211,20 +211,20 @@
 {#-
     Return the entries of the log after the version `since` that matter for the feed: {
       'replaced': the entry that replaced the table, restored an earlier version or overwrote the whole table. After this entry the table may have
-        other columns under the same names, which the feed does not report. It may also have lost the feed's property,
+        other columns under the same names, which the feed does not report. The table may also have lost the property that turns the feed on,
       'switched': the entry that switched the feed on or off,
-      'altered': the entry that changed, renamed or dropped columns, or added a field to a column. An entry that only adds a column does not count,
-        because the query does not read the new column,
+      'altered': the entry that changed, renamed or dropped columns, or added a field to a column. An entry that only adds a column to the table does
+        not count, because the query does not read the new column,
       'vacuumed': true if a VACUUM has deleted files that the feed reads. These are the change files of a version and the files that the version
-        removed; no later version has them. A VACUUM deletes them if the version was committed before the time of _vacuum_horizon
-    }. The newest of several entries is returned; none if there is no such entry.
+        removed. A VACUUM deletes them if the version was committed before the result of _vacuum_horizon
+    }. If there are several entries of one sort, the newest of them is returned; none if there is no entry.
 -#}
 {% macro _read_log_after(upstream, since) %}
     {%- set replaced, switched, altered, horizons, lost = [], [], [], [], [] -%}
     {%- for entry in upstream.log if entry.version > since -%}
         {%- set operation, text = entry.operation, entry.parameters | string -%}
-        {#- With `overwriteSchema` an overwrite may change the columns, but most writers do not log this option. So each overwrite of the whole table
-            counts. An overwrite of a part of the table cannot change the columns. -#}
+        {#- With the option `overwriteSchema`, an overwrite may change the columns. Most writers do not log this option, so each overwrite of the
+            whole table counts. An overwrite of a part of the table cannot change the columns. -#}
         {%- set overwrites, complete = operation == 'WRITE' and 'Overwrite' in text, operation == 'STREAMING UPDATE' -%}
         {%- set written = dbt_backfill._log_parameters(entry) if overwrites or complete else {} -%}
         {%- set partial = ['predicate', 'replaceOnCond', 'replaceUsingCols'] | select('in', written) | list
@@ -239,7 +239,7 @@
                 or operation == 'ADD COLUMNS' and modules.re.search('column\\W+name[\\\\":\\s]+[^"\\\\]*[.]', text) -%}
             {%- do altered.append(entry) -%}
         {%- endif -%}
-        {#- The log has the newest version first, so `horizons` has the horizons of the VACUUMs after this entry. -#}
+        {#- The log has the newest version first. So `horizons` has the results of _vacuum_horizon for the VACUUMs after this entry. -#}
         {%- if operation == 'VACUUM START' -%}
             {%- do horizons.append(dbt_backfill._vacuum_horizon(entry)) -%}
         {%- elif horizons and modules.re.search('UPDATE|MERGE|DELETE|TRUNCATE|Overwrite', operation ~ text)
@@ -261,8 +261,8 @@
 
 
 {#-
-    Return the horizon of a VACUUM: the time before which a file must have been removed to be deleted by the VACUUM. The result is up to two hours too
-    late, to be safe. The times of the log are local times: when clocks are set back, usually by an hour, more time passes than the difference of two
+    Return the horizon of a VACUUM: the VACUUM deletes the files that were removed from the table before this time. The result is up to two hours too
+    late, to be safe. The times of the log are local times. When clocks are set back, usually by an hour, more time passes than the difference of two
     times shows. If a version wrongly counts as deleted, the only cost is a re-anchor.
 -#}
 {% macro _vacuum_horizon(entry) %}
@@ -273,8 +273,8 @@
 
 
 {#-
-    True if a version can still be read. A VACUUM deletes the files that the next version removed, if the horizon of the VACUUM (see _vacuum_horizon)
-    is after the commit of the next version.
+    True if a version can still be read. A version needs the files that the next version removed. A VACUUM deletes these files if the next version was
+    committed before the horizon of the VACUUM, see _vacuum_horizon.
 
     Even if nothing was vacuumed, Delta refuses to read a version that is older than the table's deletedFileRetentionDuration, such as
     `interval 1 week` (7 days by default), unless it is the current version
@@ -309,7 +309,7 @@
 {% endmacro %}
 
 
-{#- Return the versions after the source's version, each of which is an entry of the log. -#}
+{#- Return the answer to the question upstream_lag from the log, which has one entry per version. -#}
 {% macro delta_upstream_lag(upstream, source) %}
     {%- if upstream.id != source.id or source.kind != 'delta' or upstream.version | int < source.version | int or not upstream.complete -%}
         {{ return(none) }}

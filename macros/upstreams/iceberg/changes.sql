@@ -5,7 +5,7 @@
 
 
 {#-
-    Return the number of rows that the snapshot records, because counting the rows of a table with delete files would read the whole table. The number
+    Return the number of rows that the snapshot records. (Counting the rows of a table with delete files would read the whole table.) The number
     includes rows that an equality delete has removed.
 -#}
 {% macro iceberg_row_count_sql(upstream, version) %}
@@ -27,7 +27,7 @@
 {% endmacro %}
 
 
-{#- Return the changes: of a table of format 3 by row lineage, of a table of format 2 by Iceberg's changelog. -#}
+{#- Return the changes of a table: for format 3 from row lineage, for format 2 from Iceberg's changelog. -#}
 {% macro iceberg_upstream_changes(observed, from_version, to_version, keys, view) %}
     {%- if from_version | int == 0 -%}
         {%- set added = [] -%}
@@ -37,7 +37,7 @@
         {%- endfor -%}
         {{ return({'events': added | join('\nunion all\n'), 'one_commit': true}) }}
     {%- elif dbt_backfill.parse_iceberg_id(observed.id).format == '3' -%}
-        {#- The variable's name contains the version, because one script may read the changes since two versions. -#}
+        {#- The name of the variable contains the version, because one script may read the changes after two different versions. -#}
         {%- set name = '__bf_lineage_' ~ from_version -%}
         {{ return({
             'declarations': ['declare ' ~ name ~ ' struct<committed: string, bounds: string, files: string>'],
@@ -75,9 +75,9 @@
 
 
 {#-
-    Return the versions whose new rows are listed. With keys, this is only the last version. Without keys (for a table whose rows are only added), it
-    is the last version and each version before a snapshot that may have removed rows. Together these versions show every row that was added since
-    `from_version`; some rows are shown twice.
+    Return the versions whose new rows are listed. With keys, the only such version is the last one. Without keys (for a table to which rows are only
+    added), there are also the versions right before a snapshot that may have removed rows. Together these versions show every row that was added
+    after `from_version`; some rows are shown twice.
 -#}
 {% macro _iceberg_versions_of_rows(observed, from_version, to_version, keys) %}
     {%- if keys is not none -%} {{ return([to_version]) }} {%- endif -%}
@@ -97,7 +97,8 @@
 
 {#-
     True if the feed may leave out a key. Row lineage only compares two snapshots, so it does not list a row that was inserted and deleted between
-    them. The events since version 0, when the table had no snapshot, do not list such a row either. The changelog of format 2 reads each snapshot.
+    them. The same is true for the events after version 0, at which the table has no snapshot. The changelog of format 2 reads each snapshot, so it
+    leaves out no key.
 -#}
 {% macro iceberg_forgets_keys(observed, committed, source) %}
     {%- set compares = dbt_backfill.parse_iceberg_id(observed.id).format == '3' or committed.version | int == 0 -%}
@@ -107,19 +108,20 @@
 
 
 {#-
-    Return the change events by row lineage. A row that was written after the earlier version has a later `_last_updated_sequence_number`. All other
-    rows of the current version are old rows. If a row of the earlier version is not one of these old rows, it was updated or deleted.
+    Return the change events from row lineage. A row of the new version was written after the old version if it has a later
+    `_last_updated_sequence_number`; all other rows of the new version are unchanged. A row of the old version that is not among the unchanged rows
+    was updated or deleted.
 
-    Rows are matched by their key, not by `_row_id`, for two reasons. In a snapshot from before the upgrade to format 3 the `_row_id` is null. And if
-    an engine that does not keep the `_row_id` rewrites a file, all rows of the file would look deleted. If the sequence number of a row is null, as
-    in such a snapshot, the row counts as written.
+    Rows are matched by their key and not by `_row_id`, for two reasons. In a snapshot from before an upgrade to format 3, the `_row_id` is null. If
+    an engine rewrites a file without keeping the `_row_id`, all rows of the file would look deleted. A row whose sequence number is null, as in a
+    snapshot from before an upgrade, counts as written.
 
-    Only data files that differ between the versions can have gained or lost a row. Their names and the bounds of their keys are literals in
-    the events. So Spark skips files outside the bounds, and the events read no metadata table: Spark never considers two reads of a metadata table
-    the same, so with such a read it would not find the cached events again.
+    Only data files that differ between the versions can have gained or lost a row. The names of these files and the bounds of their keys are literals
+    in the events. So Spark skips files outside of the bounds, and the events read no metadata table. (Spark never considers two reads of a metadata
+    table the same. With such a read, Spark would not recognize the cached events.)
 
     Arguments:
-      keys (list[dict]): none for a table whose rows are only added.
+      keys (list[dict]): none for a table to which rows are only added.
       lineage (string): the name of the variable with the result of _iceberg_lineage_sql.
 -#}
 {% macro _iceberg_events_sql(observed, from_version, to_version, keys, lineage) -%}
@@ -153,10 +155,10 @@
 
 
 {#-
-    Return a select of three texts that select the rows of the events: the last sequence number that was committed (0 without entries,
-    because then every row was written since), and two predicates, one for the keys and one for the files. If more than 10,000 files differ, the text
-    of their names would cost more than it saves. In this case the predicate for the files is true, and unchanged files are read as well. The same
-    applies if a delete file that names no data file has changed, because such a delete file may affect any file.
+    Return a select of three texts that select the rows of the events: the last sequence number of the old version (0 if the old version has no
+    files), a predicate for the keys, and a predicate for the files. The predicate for the files is `true` in two cases, so that unchanged files are
+    read as well. If more than 10,000 files differ, the list of their names would cost more than it saves. If a delete file that names no data file
+    has changed, this delete file may affect any file.
 -#}
 {% macro _iceberg_lineage_sql(relation, from_version, to_version, keys) -%}
     {%- if keys is none %}
@@ -197,16 +199,16 @@
 
 
 {#-
-    Return a select of one row: the last sequence number that was committed, the names of the data files that differ between the versions,
-    the bounds of the keys over all these files, and whether a delete file changed that may affect any file.
+    Return a select of one row: the last sequence number of the old version, the names of the data files that differ between the versions, the bounds
+    of the keys over all these files, and a boolean that is true if a delete file has changed that may affect any file.
 
-    The innermost selects read the manifest entries of a version: its data files, and its delete files (`delete_file`). Each delete file is listed
-    under the path of the data file that it names. An entry of the status 2 is a file that the version has removed.
+    The innermost selects read the manifest entries of a version: its data files, and its delete files (`delete_file`). Each delete file has the path
+    of the data file that it names. An entry with the status 2 is a file that the version has removed.
 
-    The select around them has one row per data file, with the bounds of its keys (null if the file has no bounds or has a null), and `differs`: true
-    if only one version has the file, or if both versions have it with different deletes. The live rows of a file depend only on the delete files that
-    name the file, and on delete files that name no file (equality deletes, and position deletes of several files). Delete files that name no file are
-    in one row without a path.
+    The select around them has one row per data file, with the bounds of the file's keys (null if the file has no bounds or has a null key). Its
+    column `differs` is true if only one version has the file, or if the two versions have the file with different deletes. Deletes of a file are in
+    delete files that name this file, and in delete files that name no file (equality deletes, and position deletes of several files). Delete files
+    that name no file are in one row without a path.
 -#}
 {% macro _iceberg_changed_files_sql(relation, from_version, to_version, bounded) -%}
     {%- set bounds, is_data = [], 'data_file.content = 0' -%}

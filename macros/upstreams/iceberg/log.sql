@@ -1,9 +1,9 @@
 {#-
     Return the upstream's current version and its ancestors: {
       'relation',
-      'version', 'committed_at': the id and the time of the current snapshot of the main branch, as texts; 0 and none if the table has no snapshot,
+      'version', 'committed_at': the id and the time of the current snapshot of the main branch, as texts; `0` and none if the table has no snapshot,
       'id': such as 'iceberg/3/0': the table's format version and the schema id of the current snapshot,
-      'altered': true if there were commits after the snapshot, so that the table may have a newer schema,
+      'altered': true if there were commits after the snapshot. In this case the table may have a newer schema,
       'log': a list of {'version', 'parent', 'committed_at', 'operation', 'delete_files'}: the current snapshot and its
         ancestors, newest first,
       'snapshots': the ids of all snapshots that have not expired,
@@ -12,8 +12,8 @@
     }
 
     Snapshot ids are random, so another table of the same name has other snapshot ids. Therefore the 'id' does not have to distinguish tables. Reading
-    the format costs one more statement. The format is only read if it does not follow from the committed plan: a table of format 3, or a table that
-    did not change, still has the same format.
+    the format costs one more statement. The format is not read if it follows from the committed plan: a table that did not change, and a table of
+    format 3, still have the committed format.
 
     Arguments:
       since (dict or none): the source of the committed plan.
@@ -72,15 +72,15 @@
 
 
 {#-
-    Return a scalar subquery of the table's history: an array of structs. Each struct has the `version`, which is the id of a snapshot. There are
-    three kinds of structs, and null fields are absent:
+    Return a scalar subquery of the table's history: an array of structs. Each struct has the field `version`, the id of a snapshot. There are three
+    kinds of structs, listed here without their null fields:
       - {'ref'}: the main branch, and the tags of this package,
       - {'schema', 'committed_at'}: a commit, with the schema that it leaves; not every commit makes a snapshot,
       - {'delete_files', 'committed_at', 'operation', 'parent'}: a snapshot.
 
-    `iceberg_read_upstream` joins the structs, because Spark loads the table for each of these metadata tables, and a join in Spark would cost twice
-    as much. The snapshots are read last. So if a snapshot is committed meanwhile, the main branch cannot point to a snapshot that is missing in the
-    list.
+    `iceberg_read_upstream` joins the structs. Spark loads the table for each metadata table, so a join in Spark would cost twice as much. The
+    snapshots are read last. So the main branch cannot point to a snapshot that is missing in the list, even if a snapshot is committed during the
+    read.
 -#}
 {% macro iceberg_log_sql(upstream) -%}
     {%- set relation = upstream.relation -%}
@@ -132,8 +132,8 @@
         ) -%}
     {%- endif -%}
     {#-
-        Iceberg's procedure fails with "Identifier field is required as table contains unorderable columns". Even with an identifier field it sorts by
-        all columns, so it fails.
+        With a column that cannot be sorted, Iceberg's procedure fails: "Identifier field is required as table contains unorderable columns". Even
+        with an identifier field, the procedure sorts by all columns and fails.
     -#}
     {%- for column in (dbt_backfill.get_table_columns(relation) if upstream.is_new else []) if 'map<' in column.type -%}
         {%- do dbt_backfill.refuse(
@@ -145,8 +145,8 @@
 
 
 {#-
-    Return the traits of Iceberg, see upstream_traits. takes_added_columns is false, because a changed schema is a gap. may_read_by_zone is false,
-    because a partition stores a timestamp as a number.
+    Return the traits of Iceberg, see upstream_traits. The trait takes_added_columns is false, because a changed schema is a gap. The trait
+    may_read_by_zone is false, because a partition stores a timestamp as a number.
 -#}
 {% macro iceberg_upstream_traits() %}
     {{ return({
@@ -166,10 +166,10 @@
 {#-
     Return why the changes since the committed version cannot be reported, see new_gap; none if they can.
 
-    Row lineage does not show a rollback, and has no data from before an upgrade to format 3. So the committed snapshot has to be an ancestor of the
-    current snapshot, and both have to have the same format. No feed reports how a change of the schema affects older rows: for example, a column that
-    was dropped and added again is null in all older rows. So both snapshots must have the same schema. With format 2 the table must also have this
-    schema, see _iceberg_shows_other_columns.
+    Row lineage does not show a rollback, and has no data from before an upgrade to format 3. So the committed snapshot must be an ancestor of the
+    current snapshot, and both snapshots must have the same format. No feed reports how a change of the schema affects older rows. For example, a
+    column that was dropped and added again is null in all older rows. So both snapshots must have the same schema. With format 2 the table itself
+    must also have this schema, see _iceberg_shows_other_columns.
 -#}
 {% macro iceberg_upstream_gap(upstream, committed) %}
     {%- set since = committed.version | int -%}
@@ -205,11 +205,11 @@
 
 {#-
     True if the changelog of a table of format 2 has other columns than the current snapshot. The changelog has the columns of the table, and altering
-    the table makes no snapshot. A column that was dropped and added again is null in the changelog, even if it is the key. A row that has changed
-    only in such a column is not in the changelog.
+    the table makes no snapshot. A column that was dropped and added again is null in the changelog, even if the column is the key. A row that has
+    changed only in such a column is not in the changelog.
 
-    Only the plan of a query shows the schema of the table. The schema is read once if there were commits after the snapshot. Such a commit may be an
-    ALTER, a tag of this package, or a property.
+    Only the plan of a query shows the schema of the table. The schema is read only if there were commits after the snapshot. Such a commit may be an
+    ALTER, a tag of this package, or a change of a property.
 -#}
 {% macro _iceberg_shows_other_columns(upstream) %}
     {%- set id = dbt_backfill.parse_iceberg_id(upstream.id) -%}
@@ -239,7 +239,7 @@
 {% endmacro %}
 
 
-{#- Return the snapshots after the source's version, each of which is the current snapshot or one of its ancestors. -#}
+{#- Return the answer to the question upstream_lag: the number of snapshots after the source's version, and the commit time of the first of them. -#}
 {% macro iceberg_upstream_lag(upstream, source) %}
     {%- set since = source.version | int -%}
     {%- if source.kind != 'iceberg' or since != 0 and since not in upstream.log | map(attribute='version') -%} {{ return(none) }} {%- endif -%}
@@ -280,9 +280,10 @@
 
 
 {#-
-    Refuse a key that Iceberg orders differently than Spark: a uuid, which Spark shows as a string. With such a key Iceberg would skip files that
-    contain keys of a range. To find a uuid, explain a filter that compares the key with a text that is not a uuid: Iceberg applies this filter to a
-    string, but leaves the filter of a uuid to Spark. Later barriers do not repeat the check, because a column cannot become a uuid without a gap.
+    Refuse a key of Iceberg's type uuid. Spark shows a uuid as a string, but Iceberg orders uuids differently than strings. So Iceberg would skip
+    files that contain keys of a range. To find a uuid, explain a filter that compares the key with a text that is not a uuid. Iceberg applies this
+    filter to a string column, but leaves the filter on a uuid column to Spark. Later barriers do not repeat the check, because a column cannot become
+    a uuid without a gap.
 -#}
 {% macro iceberg_check_key_order(upstream, columns) %}
     {%- set relation, comparisons = upstream.relation, [] -%}

@@ -5,7 +5,7 @@
       facts (dict): as get_followed_facts returned them.
       columns (list): the names of the columns that the query reads; the other columns may have any type.
       key (list): the names of the upstream's columns of unique_key.
-      mv (string): the model's name, if another model or an operation is running.
+      mv (string): the name of the model, if another model or an operation is running.
 -#}
 {% macro check_postgres_table(facts, columns, key, mv=none) %}
     {%- do dbt_backfill.refuse_first([
@@ -47,7 +47,7 @@
 {% endmacro %}
 
 
-{#- Refuse a column whose name differs from another column's name only in case: Spark does not distinguish the two names. -#}
+{#- Refuse a column if another column has the same name in upper or lower case: Spark does not distinguish the two names. -#}
 {% macro check_distinct_name(facts, column, mv) %}
     {%- set twins = facts.columns | map(attribute='name') | map('lower') | select('equalto', column.name | lower) | list -%}
     {%- if twins | length > 1 -%}
@@ -59,16 +59,17 @@
 {% endmacro %}
 
 
-{#- Refuse with the first of `checks` that applies. Each check is {'when': true if it applies, 'fact', 'change'}, see refuse. -#}
+{#- Refuse with the message of the first of `checks` that applies. Each check is {'when': true if the check applies, 'fact', 'change'}, see
+    refuse. -#}
 {% macro refuse_first(checks, mv) %}
     {%- for check in checks if check.when -%} {%- do dbt_backfill.refuse(check.fact, check.change, mv=mv) -%} {%- endfor -%}
 {% endmacro %}
 
 
 {#-
-    Refuse settings under which a connection would miss rows that exist. Bounds of a range and names of tables are sent as strings, in which a
-    backslash must be an ordinary character. With an isolation level above `read committed`, a transaction would see no rows of a table that a command
-    has rewritten since the transaction began.
+    Refuse settings with which a connection would miss rows. The bounds of a range and the names of tables are sent as strings, in which a backslash
+    must be an ordinary character. With an isolation level above `read committed`, a transaction would see no rows of a table that was rewritten after
+    the transaction began.
 -#}
 {% macro check_postgres_session(facts, mv) %}
     {%- set role = 'Execute alter role ' ~ facts.user ~ ' set ' -%}
@@ -118,7 +119,8 @@
     {%- do dbt_backfill.refuse_first([
         {'when': not same,
          'fact': 'its unique_key ' ~ described ~ ' is neither the primary key of its upstream nor a unique index over columns that are not null',
-         'change': 'Set unique_key to columns of such a key' ~ (': ' ~ facts['keys'][0].columns | join(', ') if facts['keys'] else ': create it')},
+         'change': 'Set unique_key to columns of such a key'
+            ~ (': ' ~ facts['keys'][0].columns | join(', ') if facts['keys'] else '. First create such a key')},
         {'when': not kept,
          'fact': 'the constraint on the key ' ~ described ~ ' of its upstream is deferrable, so within a transaction a key may appear twice',
          'change': 'Create the constraint as not deferrable'},
@@ -140,8 +142,8 @@
 
 
 {#-
-    Return the keys, as lists of columns, that the table's events always contain. By such a key each event shows which row it changed, so
-    _check_postgres_key accepts these keys. Return [] if the WAL does not contain all changes of the table.
+    Return the keys that all events of the table contain, as lists of columns. Such a key shows which row an event has changed. Return [] if the WAL
+    does not contain all changes of the table.
 -#}
 {% macro get_postgres_told_keys(facts) %}
     {%- set told, keys = facts.identity_columns or [], [] -%}
@@ -160,8 +162,8 @@
 
 
 {#-
-    True if Spark's JDBC reader and the WAL show the values of the column's type in the same way. A value that Spark reads as a string is compared as
-    text. Enums and citext, which are not builtin types, are read as strings.
+    True if Spark's JDBC reader and the WAL show the values of the column's type in the same way. Spark reads values of some types as strings, among
+    them enums and citext, which are not builtin types. For these types the text in the WAL must be equal to the string.
 -#}
 {% macro _is_told_alike(column) %}
     {{ return(column.type in [
@@ -172,7 +174,7 @@
 
 
 {#-
-    True if values of the column's type can be read. Conditions on the table or the feed are not checked here. Some decimals are excluded, because
+    True if values of the column's type can be read. Conditions on the table or the feed are not checked here. Some decimals cannot be read, because
     Spark would round them.
 -#}
 {% macro is_postgres_read_type(column) %}
@@ -183,8 +185,8 @@
 
 
 {#-
-    Refuse a column that the query cannot read exactly. A key's column must also have the same order in PostgreSQL and Spark: PostgreSQL compares its
-    values with the bounds of a range, and Spark compares them with positions.
+    Refuse a column that the query cannot read exactly. A column of the key must also have the same order in PostgreSQL and in Spark: PostgreSQL
+    compares the values with the bounds of a range, and Spark compares the values with positions.
 -#}
 {% macro _check_postgres_column(facts, column, is_key, mv) %}
     {%- set described = 'its upstream has the column ' ~ column.name ~ ' of type ' ~ column.shown -%}
@@ -199,7 +201,7 @@
         {'when': facts.plugin == 'wal2json' and dbt_backfill.has_doubtful_nulls(column),
          'fact': described ~ ', but wal2json writes its NaN or infinity as null',
          'change': 'Declare the column not null, or add check (' ~ (column.name if column.type == 'numeric' else 'abs(' ~ column.name ~ ')')
-            ~ " < 'Infinity') to the table, or leave it out of the query; if it has no such value, set 'finite': true in change_feed"},
+            ~ " < 'Infinity') to the table, or leave the column out of the query; if there is no such value, set 'finite': true in change_feed"},
         {'when': column.generated == 'v' or column.generated and facts.plugin not in ['wal2json', 'test_decoding'],
          'fact': 'the column ' ~ column.name ~ ' of its upstream is generated, so the change feed may not contain its values',
          'change': 'Compute the value in the query, from the columns from which PostgreSQL generates it'},
@@ -228,8 +230,8 @@
 
 
 {#-
-    Refuse a session that sends the bounds of a range in another time zone than the JVM's, because PostgreSQL reads the bounds in the JVM's time zone.
-    The settings of the session are read only if a key column has a type with which this can happen.
+    Refuse a session that sends the bounds of a range in another time zone than the JVM's time zone, in which PostgreSQL reads the bounds. The
+    settings of the session are read only if a column of the key has a type for which the time zone matters.
 
     Arguments:
       keys (list): the key of the plan.
@@ -240,8 +242,8 @@
     {%- set name = 'spark.sql.datetime.java8API.enabled' -%}
     {%- if dbt_backfill.read_settings().get(name, 'false') | lower == 'true' -%}
         {%- do dbt_backfill.refuse(
-            'the key ' ~ zoned[0] ~ ' of its upstream is a timestamp, but Spark writes bounds of a range in the time zone of the session, '
-                ~ observed.zone ~ ', because the session has ' ~ name ~ ' on',
+            'the key ' ~ zoned[0] ~ ' of its upstream is a timestamp, but the session has ' ~ name ~ ' on, '
+                ~ 'so Spark writes the bounds of a range in the time zone ' ~ observed.zone,
             'Set spark.sql.session.timeZone to UTC, or ' ~ name ~ ' to false, for dbt (server_side_parameters, or the Spark server)', mv=mv
         ) -%}
     {%- endif -%}

@@ -1,15 +1,15 @@
 {#-
-    Return a query in PostgreSQL's SQL, see get_postgres_query_sql. Its value_1 is the text of one JSON object, with all facts about a table and about
-    the slot with the table's changes. Any user may run the query, and it reads no row of the table. {
-      'system_identifier': the id of the cluster, as text; it changes if the data are restored from a dump, but not at a failover,
+    Return a query in PostgreSQL's SQL, see get_postgres_query_sql. Its column value_1 is one JSON object with all facts about a table and about the
+    slot with the table's changes. Every user may run the query, and the query reads no row of the table. {
+      'system_identifier': the id of the cluster, as text. The id changes if the data are restored from a dump, but not at a failover,
       'timeline': the timeline of the WAL; it changes at a failover,
       'in_recovery': true if the server is a standby, 'version': as server_version_num, 'wal_level', 'encoding',
       'zone': the time zone of the connection, which is the time zone of the JVM that reads,
       'conforming_strings', 'isolation': standard_conforming_strings and default_transaction_isolation of the connection,
       'database', 'user': names, 'replication': true if the user may read a slot, according to the user's roles, 'position': the position of the WAL,
       'output_plugins': the plugins that may be loaded, as text; null if the server's version has no such setting and allows all installed plugins,
-      'found': how many tables have this name; more than one is only possible if names contain dots. If no table has it, all values below are null,
-        and columns is [],
+      'found': the number of tables with this name. More than one table is only possible if names contain dots. If there is no table, all values below
+        are null, and 'columns' is [],
       'oid': text, 'file': relfilenode, which changes if the table is rewritten,
       'kind': as relkind, 'is_partition', 'has_children', 'persistence': as relpersistence,
       'may_select', 'row_security': true if policies hide rows from the user,
@@ -42,7 +42,7 @@
         'isolation', current_setting('default_transaction_isolation'),
         'database', current_database(),
         'user', current_user,
-        {#- On Amazon RDS no user has the attribute rolreplication. Instead, members of these roles may read a slot. #}
+        {#- On Amazon RDS no user has the attribute rolreplication. There, members of these roles may read a slot. #}
         'replication', (
             select coalesce(bool_or(case when rolname = current_user then rolreplication or rolsuper else pg_has_role(oid, 'member') end), false)
             from pg_roles
@@ -84,7 +84,7 @@
 {%- endmacro %}
 
 
-{#- Return a query of the oids of the tables with this name, which is not quoted. -#}
+{#- Return a query of the oids of the tables with the name `table`, which is not quoted. -#}
 {% macro get_postgres_oids_query(table) -%}
     select named.oid
     from pg_class as named
@@ -94,8 +94,8 @@
 
 
 {#-
-    Return a query of the keys of the table `c`. An index over an expression, or an index with a predicate, does not make columns unique over all
-    rows.
+    Return a query of the keys of the table `c`. An index over an expression or with a predicate is left out, because it does not make columns unique
+    over all rows.
 -#}
 {% macro _get_postgres_keys_query() -%}
     select coalesce(jsonb_agg(jsonb_build_object(
@@ -122,8 +122,8 @@
 
 
 {#-
-    Return a query of the identity columns of the table `c`. A deferrable primary key has no identity columns: for such a key wal2json omits updates
-    and deletes.
+    Return a query of the identity columns of the table `c`. A deferrable primary key gives no identity columns, because wal2json omits updates and
+    deletes of a table with such a key.
 -#}
 {% macro _get_postgres_identity_query() -%}
     case c.relreplident
@@ -145,11 +145,12 @@
 {#-
     Return a query of an array with one entry per column: {
       'name', 'shown': its type as PostgreSQL shows it, with its length,
-      'type', 'typtype', 'is_array': of that type; if it is a domain, of its base type,
-      'is_domain', 'builtin': true if PostgreSQL itself defines that type,
+      'type', 'typtype', 'is_array': facts about the type, or about the base type of a domain,
+      'is_domain', 'builtin': true if PostgreSQL itself defines the type,
       'precision', 'scale': of numeric; null for none,
       'not_null', 'identity', 'generated': as attidentity and attgenerated,
-      'collation': null, or {'name', 'bytewise': true if it orders texts by their bytes; for the default collation, the database's collation decides},
+      'collation': null, or {'name', 'bytewise': true if the collation orders strings by their bytes. For the default collation, the database's
+        collation decides},
       'toastable': true if an event may leave out the column's value,
       'number', 'type_id', 'typmod': as attnum, atttypid and atttypmod,
       'written': the last transaction that changed the column's entry in the catalog; VACUUM and ANALYZE do not change the entry,

@@ -1,6 +1,6 @@
 {#-
     Return the feed of a PostgreSQL table, from the model's change_feed and its upstream: {
-      'relation', 'kind': of the change table, a Delta or Iceberg table; kind is none if the table does not exist yet,
+      'relation', 'kind': the change table and its kind, `delta` or `iceberg`; kind is none if the change table does not exist yet,
       'format': `landed`, `debezium` or `declared`, see get_feed_rows_sql,
       'table': the name of the table in PostgreSQL, with its schema,
       'slot': the replication slot from which this package lands the changes; none if something else lands them,
@@ -55,8 +55,8 @@
 
 
 {#-
-    Return the record of the feed in a plan, as JSON. The record has the options of the feed, so that a later run can find changed options and read
-    the same version again. Its `seen` is the state of the table and of its change table when the plan was made, see get_seen_table.
+    Return the record of the feed in a plan, as JSON. The record has the options of the feed. With these options a later run can find changed options,
+    and can read the same version again. The entry `seen` describes the table and its change table at the time of the plan, see get_seen_table.
 -#}
 {% macro describe_postgres_feed(feed, seen) %}
     {%- set noted = {'relation': feed.relation.render()} -%}
@@ -74,8 +74,8 @@
 
 
 {#-
-    Refuse a feed that does not exist, or in which no event has landed. `landed`: the position up to which events have landed; none if it is not
-    known.
+    Refuse a change table that does not exist, or in which no event has landed. `landed`: the position up to which events have landed; none if this
+    position is not known.
 -#}
 {% macro check_postgres_change_table(upstream, landed=0) %}
     {%- set feed = upstream.feed -%}
@@ -93,8 +93,8 @@
 
 {#-
     Refuse a change table that lacks a column of its format, or a column of the upstream. Return the feed. For Debezium's events, the feed also has
-      'conversions': a dict from a column's name in lower case to the type that its values are converted to, or `days` for a date that is
-        written as the number of days since 1970. A column with the upstream's type is absent
+      'conversions': a dict from a column's name in lower case to the type to which the column's values are converted, or to `days` for a date that
+        is written as the number of days since 1970. A column that has the upstream's type already is absent
 
     Arguments:
       upstream_columns (list): the columns that are read, {'name', 'type'}, with Spark's types.
@@ -125,7 +125,8 @@
 
 
 {#-
-    Refuse a table that lacks a column of `needs`. `needs` has pairs of a name and its allowed types: `struct<` allows any struct, [] allows any type.
+    Refuse a change table that lacks a column of `needs`. `needs` has pairs of a column's name and its allowed types: `struct<` allows any struct, []
+    allows any type.
 -#}
 {% macro _check_feed_needs(feed, types, needs) %}
     {%- for name, wanted in needs -%}
@@ -170,11 +171,12 @@
 {% endmacro %}
 
 
-{#- Return the type to which values of the feed's type are converted; none if they are not converted. Refuse a type that can be read in two ways. -#}
+{#- Return the type to which the values of a column of the feed are converted; none if they are not converted. Refuse a type that can be read in two
+    ways. -#}
 {% macro _get_feed_conversion(feed, column, type, converts) %}
     {%- set wanted = dbt_backfill.get_plain_type(column.type) -%}
     {%- set integers = ['tinyint', 'smallint', 'int', 'bigint'] -%}
-    {#- Iceberg has no smaller integers than int. -#}
+    {#- Iceberg has no integer type that is smaller than int. -#}
     {%- if type == wanted or not converts and type == 'int' and wanted in ['tinyint', 'smallint'] -%} {{ return(none) }} {%- endif -%}
     {%- if converts and type in integers -%}
         {%- if wanted in integers -%} {{ return(wanted) }} {%- elif wanted == 'date' -%} {{ return('days') }} {%- endif -%}

@@ -1,20 +1,21 @@
 {#-
     Return the events of a feed in the same form for every format: a select of flat rows over the whole change table, with `columns` and
       __bf_op         `i` insert, `u` update, `d` delete of a row; `t` the table was truncated; `g` a gap: events before the gap may be missing; `w` a
-                      watermark: it only shows how far the feed has come
-      __bf_position   bigint: a barrier reads the events after the committed version, up to its own version
+                      watermark, which only shows the position that the feed has reached
+      __bf_position   bigint: a barrier reads the events whose position is above the committed version, up to the version of the barrier
       __bf_sequence   orders the events of a key within a position
-      __bf_xid        the transaction, with its epoch or in 32 bits, see unseen_predicate; null if the row does not contain it: in marks, and in rows
-                      of the format `declared`
-      __bf_unchanged  array<string>: the columns whose value the event does not contain, because the value was not changed; null if there are none
+      __bf_xid        the id of the transaction, with its epoch or in 32 bits, see unseen_predicate; null if the row does not contain the id, as in
+                      marks and in some rows of the format `declared`
+      __bf_unchanged  array<string>: the columns whose value the event does not contain, because the value was not changed; null if there is no such
+                      column
       __bf_note       the note of a mark, see get_landing_note; null if the feed records no note, or if `notes` is false
     A delete contains the columns of the key; its other columns may have any value.
 
-    If the format has a column for `__bf_position` or `__bf_xid`, the select returns that column unchanged. It also returns `columns` unchanged. So
-    Spark can push conditions on these columns down to the scan.
+    The select returns `columns` unchanged. If the change table has a column for `__bf_position` or `__bf_xid`, the select also returns this column
+    unchanged. So Spark can push conditions on these columns down to the scan.
 
     Arguments:
-      feed (dict): as postgres_needed_feed makes it, and `notes`: true if the change table has the column `_note` and the column is read.
+      feed (dict): the result of postgres_needed_feed, with the entry `notes`: true if the change table has the column `_note` and the column is read.
       columns (list): names.
 -#}
 {% macro get_feed_rows_sql(feed, columns) %}
@@ -22,7 +23,7 @@
 {% endmacro %}
 
 
-{#- Return a scalar subquery of the position up to which every event has landed; null if the feed does not show it yet. -#}
+{#- Return a scalar subquery of the position up to which every event has landed; null if the feed does not show this position yet. -#}
 {% macro get_feed_landed_sql(feed) -%}
     (
         select {{ dbt_backfill.get_feed_places(feed).landed }}
@@ -37,8 +38,8 @@
     Return a scalar subquery that returns JSON, with one pass over the change table: {
       'landed': the result of get_feed_landed_sql,
       'floor': the lowest position that the feed still has; null if the feed has no position,
-      'renewed': the last position from which on the events come from another history of the database, or from another slot. A reader that begins
-        after this position sees all earlier commits. Null if there is no such position, or if it is not known,
+      'renewed': the last position at which the events changed to another history of the database, or to another slot. A reader that begins after this
+        position sees all earlier commits. Null if there is no such position, or if the position is not known,
       'breaks': the first ten positions after `since` at which the table was truncated, or before which events may be missing. Null if there are no
         such positions, or if `since` is none,
       'note': the note of the last mark with a note, see get_landing_note; null if no mark has a note,
@@ -70,8 +71,8 @@
 {#-
     Return the expressions 'landed' and 'renewed' over the rows, see get_feed_place_sql. With Debezium 'landed' is the latest commit that an
     event contains. During the first transaction after a snapshot 'landed' is null: only the events of the next transaction contain the commit of the
-    first one. For other formats 'renewed' is the last mark `g`. A landing writes this mark only after all transactions that were running before it
-    have ended, see begin_change_tables.
+    first transaction. For other formats 'renewed' is the last mark `g`. A landing first waits until all running transactions have ended, and then
+    writes this mark, see begin_change_tables.
 -#}
 {% macro get_feed_places(feed) %}
     {{ return({'landed': "nullif(max(__bf_position) filter (where __bf_op <> 'g') - 1, 0)", 'renewed': 'cast(null as bigint)'}
@@ -91,8 +92,8 @@
 
 
 {#-
-    Return the rows of a change table whose columns are named in the model's config. If two events have the same position and sequence, an insert or
-    update comes after a delete or before-image, because an update that changes the key has both events.
+    Return the rows of a change table whose columns are named in the model's config. An update that changes the key has two events with the same
+    position and sequence. So for such events, an insert or update comes after a delete or before-image.
 -#}
 {% macro declared_feed_rows(feed, columns) -%}
     {%- set cases = [] -%}
@@ -120,17 +121,17 @@
 {#-
     Return Debezium's events from a table that stores them with Debezium's envelope: `op`, `before`, `after` and `source`.
 
-    An event does not contain the commit of its own transaction. Its `source.sequence` contains the commit of the previous transaction, so
-    the position of an event is that commit plus one. The feed is complete up to the latest commit that some event contains. Within a
-    position `source.lsn` orders the events of a key, because a transaction that changes a row waits until the previous transaction has released its
-    lock on the row. Rows without an operation are tombstones and heartbeats. Rows of other tables only show how far the feed has come. Spark may
-    evaluate conditions in any order, so an expression that may fail checks the condition itself.
+    An event does not contain the commit of its own transaction. Its `source.sequence` contains the commit of the previous transaction, so the
+    position of an event is that commit plus one. The feed is complete up to the latest commit that any event contains. Within a position,
+    `source.lsn` orders the events of a key: a transaction that changes a row waits until the previous transaction has released its lock on the row.
+    Rows without an operation are tombstones and heartbeats. Rows of other tables only show the position that the feed has reached. Spark may evaluate
+    conditions in any order. So an expression that may fail checks its condition itself.
 
     A row that was read by a snapshot (`r`) is not a change. Changes before a snapshot may be missing, unless the snapshot is incremental and runs
-    beside the stream.
+    while the changes are streamed.
 
-    If a large value (TOAST) was not changed, Debezium writes a mark instead of the value. The mark is a text, the bytes of this text, or an array of
-    either.
+    If a large value (TOAST) was not changed, Debezium writes a mark instead of the value. The mark is a string, the bytes of this string, or an array
+    of one of them.
 -#}
 {% macro debezium_feed_rows(feed, columns) -%}
     {%- set mark, codes, read, values, unchanged = '__debezium_unavailable_value', [], [], [], [] -%}

@@ -12,11 +12,11 @@
     Return the current state of a table in a live PostgreSQL. The table itself has no versions. Its events land in a change table, and a version is a
     position in the WAL, as text: all events of commits up to this position have landed. A range is read from the live table once, while its barrier
     is planned, and the rows of the range are kept, see stage.sql. {
-      'relation', 'followed': its change table, see postgres_needed_feed,
-      'version': the position up to which the feed has landed. It stays the committed version if only watermarks have landed since then and the feed
-        reaches back to that version,
+      'relation', 'followed': the change table, see postgres_needed_feed,
+      'version': the position up to which the feed has landed. If only watermarks have landed after the committed version, and the feed reaches back
+        to that version, 'version' stays the committed version,
       'landed': the position up to which the feed has landed, even if 'version' stays the committed version,
-      'committed_at': none, because only the feed knows it, and only for some positions,
+      'committed_at': none, because the feed has the commit times of some positions only,
       'id': the ids of the database cluster, the database and the table,
       'definition': see describe_postgres_feed,
       'floor': the lowest position that the feed still has,
@@ -25,7 +25,7 @@
         contain their transactions,
       'breaks': the positions after `since` at which the table was emptied or events may be missing; [] if there are none,
       `untold`: the columns that the query reads, but whose value is missing in an event after `since`. A value is missing if it is large and was not
-        changed, or if wal2json wrote null instead of it,
+        changed, or if wal2json wrote null instead of the value,
       'facts': see get_followed_facts,
       'zone': the time zone of the session,
       'read': the columns that the query reads; [] if the query is not known,
@@ -94,7 +94,7 @@
 {% endmacro %}
 
 
-{#- Return the columns in which to look for Debezium's marks: a mark in a column says that the event does not contain the column's value. -#}
+{#- Return the columns that may contain Debezium's marks. A mark in a column says that the event does not contain the column's value. -#}
 {% macro _get_marked_columns(upstream) %}
     {%- if upstream.feed.format != 'debezium' -%} {{ return([]) }} {%- endif -%}
     {{ return(dbt_backfill._get_read_names(upstream.feed, dbt_backfill.get_table_columns(upstream.relation) | map(attribute='name') | list)) }}
@@ -119,16 +119,16 @@
 
 
 {#-
-    Refuse a feed whose events do not contain their transactions, if the table was replaced by another table of the same name: events of the previous
-    table could not be distinguished from events that a reader has not seen. The facts are checked later, when it is known which columns are read, see
-    postgres_check_staged and postgres_check_followed.
+    Refuse a feed whose events do not contain their transactions, if the table was replaced by another table of the same name. Events of the previous
+    table could not be distinguished from events that a reader has not seen. The facts about the table are checked later, once the columns are known
+    that the query reads, see postgres_check_staged and postgres_check_followed.
 -#}
 {% macro postgres_check_feed(observed) %}
     {%- if observed.unmarked -%}
         {%- do dbt_backfill.refuse(
-            'its upstream is another table than at its last barrier, but the change_feed ' ~ observed.followed.relation.render()
+            'its upstream was replaced by another table since the last barrier, but the change_feed ' ~ observed.followed.relation.render()
                 ~ ' does not show where the events of the new table begin',
-            "Append a row to the change table with the operation 'g' and the first position of the new table's events, or set 'xid' in change_feed"
+            "Either append a row to the change table with the operation 'g' and the first position of the new table, or set 'xid' in change_feed"
         ) -%}
     {%- endif -%}
 {% endmacro %}
@@ -154,7 +154,7 @@
     {%- set unlike = dbt_backfill.find_unlike_table(before.get('seen') or {}, now.seen, observed.facts)
         or dbt_backfill.find_untold(observed.notes, committed.get('key'), observed) -%}
     {%- if unlike -%} {{ return(dbt_backfill.new_gap(unlike)) }} {%- endif -%}
-    {#- A number is too small to be left out of an event as a large value (TOAST), so the event has a doubtful null. -#}
+    {#- Only a large value (TOAST) is left out of an event, and a number is never large. So for a number the event has a null in doubt. -#}
     {%- for column in observed.facts.columns if column.name in observed.untold and column.type in ['float4', 'float8', 'numeric'] -%}
         {{ return(dbt_backfill.new_gap(
             'an event of the upstream has a null in the column ' ~ column.name ~ ', which may be a NaN, an infinity or a real null'
@@ -170,7 +170,7 @@
 {% endmacro %}
 
 
-{#- Return true: a plan's rows were staged, so no version of the table itself has to be readable. -#}
+{#- Return true. The rows of a plan were staged, so no version of the table itself has to be readable. -#}
 {% macro postgres_upstream_readable(observed, source) %}
     {{ return(dbt_backfill.postgres_continues_upstream(observed, source)) }}
 {% endmacro %}
@@ -182,10 +182,10 @@
 
 
 {#-
-    Return a select of the result of a query in PostgreSQL's SQL. The query is sent through Spark's JDBC catalog, and nothing has to be installed in
-    the database: Spark gets the columns from an existing relation with columns of type text, and the query from the option `dbtable`. The query is
-    sent once, when the select is executed, even if the select is a scalar subquery. Spark evaluates conditions on the result
-    itself: otherwise, in ANSI mode, Spark would send a cast in its own SQL (`as long`) to the database.
+    Return a select of the result of a query in PostgreSQL's SQL. Spark sends the query through its JDBC catalog. Spark gets the columns from an
+    existing relation with columns of type text, and the query from the option `dbtable`. So nothing has to be installed in the database. The query is
+    sent once, when the select is executed, even if the select is a scalar subquery. Spark evaluates conditions on the result itself. Otherwise, in
+    ANSI mode, Spark would send a cast in its own SQL (`as long`) to the database.
 
     Arguments:
       catalog (string): the name of the JDBC catalog.

@@ -4,7 +4,7 @@
 {% endmacro %}
 
 
-{#- Return a scalar subquery of the number of rows, as the database itself estimates it. -#}
+{#- Return a scalar subquery of the number of rows that the database estimates. -#}
 {% macro postgres_row_count_sql(upstream, version) %}
     {%- set query = 'select greatest(reltuples, 0)::bigint::text as value_1 from pg_class where oid in ('
         ~ dbt_backfill.get_postgres_oids_query(upstream.feed.table) ~ ')' -%}
@@ -34,9 +34,9 @@
 
 {#-
     Return the range source of a plan whose rows were staged, see get_source_read. The source has the staged rows and an overlay. The overlay has the
-    last event of a key up to the version of the plan, and replaces the staged row of this key. It needs only events whose transaction was not visible
-    when the rows were staged: the staged rows already show all other events. If another run has created the table of staged ranges again, reading the
-    table raises an error. Without the error, the missing rows would look like a range without rows.
+    last event of a key up to the version of the plan, and replaces the staged row of this key. Only events whose transaction was not visible when the
+    rows were staged are in the overlay, because the staged rows already show all other events. If another run has created the table of staged ranges
+    again, reading the table raises an error. Without the error, a range whose rows are gone would look like a range without rows.
 -#}
 {% macro postgres_staged_source(upstream, version, stage, keys) %}
     {%- set noted = fromjson(stage.definition) -%}
@@ -64,8 +64,8 @@
 
 
 {#-
-    Return the `__bf_stage` of the row that marks a stage as complete. A stage has this row even if it has no other rows. For the id '', the result is
-    the prefix that the marks of all stages have.
+    Return the value of `__bf_stage` in the row that marks a stage as complete. A stage without rows has this row as well. For the id '', return the
+    prefix of the marks of all stages.
 -#}
 {% macro get_stage_mark(id) %}
     {{ return('all of ' ~ id) }}
@@ -73,12 +73,12 @@
 
 
 {#-
-    Return a select of the last event of each key up to a version. It only considers events whose transaction was not visible when the rows of a stage
-    were read.
+    Return a select of the last event of each key up to a version. Events whose transaction was visible when the rows of the stage were read are left
+    out.
 
-    Only a feed of the format `declared` has events that do not contain their transaction. If any transaction was running while the rows were read, an
-    event of this transaction may be anywhere in the feed after the last TRUNCATE or gap. Events before the TRUNCATE or gap are not needed: a TRUNCATE
-    waits for all transactions that wrote to the table, and events before a gap do not describe the rows after the gap.
+    In a feed of the format `declared`, an event may not contain its transaction. If any transaction was running while the rows were read, an event of
+    this transaction may be anywhere in the feed after the last TRUNCATE or gap. Events before a TRUNCATE are not needed, because the TRUNCATE has
+    waited for all transactions that wrote to the table. Events before a gap are not needed, because they do not describe the rows after the gap.
 -#}
 {% macro _get_overlay_sql(feed, version, noted, keys) -%}
     {%- set columns = dbt_backfill.identifiers(noted.columns) -%}
@@ -113,18 +113,18 @@
 
 {#-
     Return a predicate over `__bf_xid`. It is true if the transaction of an event was not visible when the rows of a stage were read, and null if the
-    event does not contain its transaction. Transaction ids start again after 2^32 transactions. The events of land_changes have each id with its
-    epoch. Ids without an epoch are less than 2^31 apart, so it is known which of two ids is later.
+    event does not contain its transaction. Transaction ids start again after 2^32 transactions. The events of land_changes contain each id with its
+    epoch. In other events, two ids without an epoch are less than 2^31 apart, which shows the later id.
 
     A commit may be in the feed before other transactions can see it, for example while it waits for a standby. So the predicate is true for every
-    event of a transaction that was running when the rows were read, whatever the event's position. A transaction with a later id began after the feed
-    had landed up to `since`. If an event at or below `since` has such an id, an earlier transaction has used the same id, and the predicate is false.
-    The predicate is false for events before `renewed`, because they belong to another history of the database, which used the same ids. The ids are
-    literals, so Spark can skip files.
+    event of a transaction that was running when the rows were read, whatever the event's position. A transaction with an id after the snapshot began
+    after the feed had landed up to `since`. If an event at or below `since` has such an id, an earlier transaction has used the same id, and the
+    predicate is false. The predicate is false for events before `renewed`, because they belong to another history of the database, in which the same
+    ids were used. The ids are literals, so Spark can skip files.
 
     Arguments:
       `noted` (dict): {
-        'snapshot': `xmin:xmax:xip,…:next`, and the time of the server's last recovery, see postgres_stage_script,
+        'snapshot': `xmin:xmax:xip,…:next` and the time of the server's last recovery, see postgres_stage_script,
         'since': the position up to which the feed had landed before the rows were read,
         'renewed': see get_feed_place_sql
       }
@@ -136,7 +136,7 @@
     {%- set given = [dbt_backfill._get_xid_range(parts[1] | int, parts[3] | int - parts[1] | int, turn)] if parts[3] | int > parts[1] | int else [] -%}
     {%- set given = given + (['__bf_xid in (' ~ running | join(', ') ~ ')'] if running else []) -%}
     {%- set renewed = ' and __bf_position >= ' ~ noted.renewed if noted.get('renewed') is not none else '' -%}
-    {#- Debezium's events of the first transaction after a snapshot all have the position 1, but their positions in the WAL differ. -#}
+    {#- In Debezium's feed, all events of the first transaction after a snapshot have the position 1. So the position in the WAL is used instead. -#}
     {%- set written = '__bf_sequence' if feed.format == 'debezium' else '__bf_position' -%}
     {%- set later = written ~ ' > ' ~ noted.since ~ ' and ' ~ dbt_backfill._get_xid_range(parts[1] | int, half, turn) -%}
     {{ return('(' ~ later ~ (' or (' ~ given | join(' or ') ~ ')' ~ renewed if given else '') ~ ')') }}
@@ -144,8 +144,8 @@
 
 
 {#-
-    Return a predicate for `count` ids from `first` on; `first` includes its epoch. Ids start again at 0 after `turn` ids. If `turn` is none, they
-    never start again.
+    Return a predicate that is true for the `count` ids from `first` on, where `first` includes its epoch. Ids start again at 0 after `turn` ids, or
+    never if `turn` is none.
 -#}
 {% macro _get_xid_range(first, count, turn) %}
     {%- set low = first % turn if turn else first -%}
@@ -161,8 +161,8 @@
 
 
 {#-
-    Return an expression for a text that changes if the server, or one of its processes, crashes and recovers: PostgreSQL then resets its
-    statistics. A restart without a crash keeps the statistics. The text also changes if somebody resets the statistics.
+    Return an expression for a text that changes if the server, or one of its processes, crashes. The text is the time when the statistics were reset:
+    PostgreSQL resets them after a crash, but not at a restart without a crash. The text also changes if a user resets the statistics.
 -#}
 {% macro get_postgres_recovered() -%}
     coalesce((select (extract(epoch from stats_reset) * 1000000)::bigint::text from pg_stat_bgwriter), '')
@@ -170,26 +170,26 @@
 
 
 {#-
-    Refuse a query that compares a `char(n)` column: Spark pads the other side of the comparison when it reads the table, but not when it
-    reads the events. A query may return such a column, or pass it to a function that returns a text or a number, such as rtrim: then the result is
-    the same for the table and the events.
+    Refuse a query that compares a `char(n)` column: Spark pads the other side of the comparison when it reads the table, but not when it reads the
+    events. A query may return such a column, or pass it to a function that returns a string or a number, such as rtrim. In these two cases the result
+    is the same for the table and the events.
 -#}
 {% macro postgres_check_query(explained) %}
     {%- set name = dbt_backfill.find_compared_char(explained) -%}
     {%- if name is not none -%}
         {%- do dbt_backfill.refuse(
-            'its query compares ' ~ name ~ ', which is a char(n) in PostgreSQL; '
-                ~ 'Spark pads the compared text for rows of the table, but not for events',
-            'Compare rtrim(' ~ name ~ ') with the text without blanks at its end'
+            'its query compares ' ~ name ~ ', which is a char(n) in PostgreSQL, '
+                ~ 'so a row of the table and a change of this row may give different results',
+            'Compare rtrim(' ~ name ~ ') instead, with a value that has no blanks at its end'
         ) -%}
     {%- endif -%}
 {% endmacro %}
 
 
 {#-
-    Return the name of a `char(n)` column that a query compares; none if there is no such column. A column counts as compared unless the query only
-    returns it, or only passes it to a function that returns a text or a number. Spark's plan pads a column to its length when it reads the column or
-    when it uses the column.
+    Return the name of a `char(n)` column that a query compares; none if there is no such column. A column does not count as compared if the query
+    only returns it, or only passes it to a function that returns a string or a number. In Spark's plan, a column is padded where it is read or where
+    it is used.
 -#}
 {% macro find_compared_char(explained) %}
     {%- set padded = 'static_invoke\\(CharVarcharCodegenUtils[.]readSidePadding\\((([^#()]+)#(\\d+)), \\d+\\)\\)' -%}
@@ -197,7 +197,7 @@
     {%- for column, name, id in modules.re.findall(padded, plan) -%} {%- do chars.update({id: name}) -%} {%- do passed.update({column: true}) -%} {%- endfor -%}
     {%- if not chars -%} {{ return(none) }} {%- endif -%}
     {%- set plan = modules.re.sub(padded, '\\1', plan) -%}
-    {#- The plan prints an operator above the projection that it reads, so the search begins at the end of the plan. -#}
+    {#- Search from the end of the plan to its beginning, because the plan prints an operator above its input. -#}
     {%- for id, name, new_id in modules.re.findall('#(\\d+) AS ([^#]+)#(\\d+)', plan) | reverse -%}
         {%- if id in chars -%} {%- do chars.update({new_id: name}) -%} {%- do passed.update({name ~ '#' ~ new_id: true}) -%} {%- endif -%}
     {%- endfor -%}

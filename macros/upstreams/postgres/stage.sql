@@ -1,6 +1,6 @@
 {#-
-    Return the answer to the question bounds_sql of the contract. The database itself sorts the keys and applies offset and limit, with its index.
-    A key that Spark cannot read is no bound, so the range with this key is unbounded, and reading that range refuses the key.
+    Return the answer to the question bounds_sql of the contract. The database itself sorts the keys and applies offset and limit, with its index. A
+    key that Spark cannot read is not used as a bound. So the range with this key has no end, and the read of this range refuses the key.
 -#}
 {% macro postgres_bounds_sql(upstream, keys, window, counts) -%}
     {%- set order, unreadable = [], [] -%}
@@ -30,23 +30,23 @@
 {#-
     Return a script that reads a range from the live table, once, into the table of staged ranges, and returns {
       'stage': the id of this execution; if the script is sent twice, each execution stages the rows under its own id,
-      'snapshot': the transactions that every later reader sees, as a text with colons: pg_current_snapshot(), the next transaction id, and the time
-        when the server last recovered from a crash. The xmax of the snapshot is the id after the last ended transaction. The transactions from xmax
-        up to the next id are running, but the snapshot does not list them,
+      'snapshot': a text with colons that says which transactions every later reader sees: pg_current_snapshot(), the next transaction id, and the
+        time when the server last recovered from a crash. The xmax of the snapshot is the id after the last ended transaction. The transactions from
+        xmax up to the next id are running, but the snapshot does not list them,
       'reached': the position of the WAL after the range was read: the rows show only commits up to this position,
-      'rows': how many rows were staged under this id,
-      `stands`: true if no other execution has replaced these rows since,
+      'rows': the number of rows that were staged under the id,
+      `stands`: true if no other execution has replaced the staged rows,
       'landed': the position up to which the feed has landed,
       'unreadable': a column with an infinity, on which the read failed; '' if the read failed for another reason; null if it did not fail
     }
 
     Arguments:
       scan (string): a select of the rows.
-      unbounded (list of string): the columns that Spark reads as timestamp_ntz and that may have an infinity. If the list is empty, a read that fails
+      unbounded (list of string): the columns that Spark reads as timestamp_ntz and that may have an infinity. If the list is empty, a failed read
         raises Spark's error.
       staged (dict): {'relation', 'columns': of {'name', 'type'}, 'clauses': of its CREATE TABLE, `anew`: true to drop the table first}.
 
-    If a column had the name of a variable, Spark would resolve the name to the column. So the script's variables have names that no column has.
+    Spark prefers a column to a variable of the same name. So the script's variables have names that no column has.
 -#}
 {% macro postgres_stage_script(upstream, scan, staged, unbounded=[]) -%}
     {%- set catalog, table = dbt_backfill.get_catalog(upstream.relation), staged.relation.render() -%}
@@ -102,8 +102,8 @@
 
 
 {#-
-    Return a condition: the column has an infinity, which Spark's JDBC reader cannot read as timestamp_ntz. It fails with Java's NullPointerException.
-    The database evaluates the condition, so the reader does not read the value.
+    Return a condition that is true if the column has an infinity. Spark's JDBC reader fails on an infinity in a timestamp_ntz, with Java's
+    NullPointerException. The database evaluates the condition, so the reader does not read the value.
 -#}
 {% macro infinite_predicate(column) -%}
     {%- set name = dbt_backfill.identifier(column) -%}
@@ -114,11 +114,11 @@
 {#-
     Return a script that waits until the feed has landed up to the position `reached`, for at most `seconds`, and returns {
       'landed': the position up to which the feed has landed,
-      'broken': true if, after the rows were read, the feed has an entry that an overlay cannot show: the table was emptied, events may be missing, or
+      'broken': true if the feed got an entry after the rows were read which an overlay cannot show: the table was emptied, events may be missing, or
         an event does not contain a value,
       `notes`: the distinct `_note` of the marks since the rows were read, see get_landing_note,
-      'recovered': true if the server has crashed since shortly before the rows were read. If so, the rows may show commits that were not flushed and
-        are lost,
+      'recovered': true if the server has crashed after the snapshot was taken. If so, the rows may show commits that were not flushed and are now
+        lost,
       `stands`: true if the rows that were staged still exist,
       'altered': a column with a value that the reader may have altered, see get_altered_column_sql; null if there is none
     }
@@ -167,8 +167,8 @@
 {% macro refuse_other_database(change_table, position, landed, name) %}
     {%- do dbt_backfill.refuse(
         'the WAL of its database ends at ' ~ position ~ ', but its change_feed ' ~ change_table.render() ~ ' has changes up to ' ~ landed
-            ~ ', so the database is another one or was restored',
-        'Drop ' ~ change_table.render() ~ ': it is landed again, and its readers re-anchor', mv=name
+            ~ ', so the database was replaced or restored',
+        'Drop ' ~ change_table.render() ~ ': landing creates it again, and each model that reads it re-anchors', mv=name
     ) -%}
 {% endmacro %}
 
@@ -183,7 +183,8 @@
 
 
 {#-
-    Return the record of the table and its change table in a plan. With this record a later run finds changes of these tables that no event reports: {
+    Return the record of the table and its change table in a plan. With this record, a later run finds changes of the two tables that no event
+      reports. {
       'begun': the id of the change table, see get_landing_note; none if the change table has no mark with an id,
       'file': the file of the table, see get_postgres_facts_query,
       'columns': for each column that the query reads, by name, a list of the facts that its values depend on: 'number', 'type_id', 'typmod'
@@ -201,14 +202,14 @@
         {%- set seen = [column.number, column.type_id, column.typmod, column.written] -%}
         {%- do columns.update({column.name: seen + ([column.labels | length, local_md5(tojson(column.labels))[:12]] if column.labels else [])}) -%}
     {%- endfor -%}
-    {#- If a user deletes old events, the marks may be deleted with them. In this case the recorded id is kept. -#}
+    {#- A user who deletes old events may delete all marks with them. In this case the recorded id is kept. -#}
     {{ return({'begun': fromjson(note).begun if note else before.get('begun'), 'file': facts.get('file'), 'columns': columns}) }}
 {% endmacro %}
 
 
 {#-
-    Return how the table or its change table differs from the record, as the end of a sentence; none if there is no difference. A command that only
-    alters the catalog entry of a column keeps the column's values. A command that also rewrites the table may change the values.
+    Return how the table or its change table differs from the record, as the end of a sentence; none if there is no difference. A command that alters
+    the catalog entry of a column may change the column's values only if it also rewrites the table.
 
     Arguments:
       before, now (dict): results of get_seen_table; `before` is {} if the plan has no such record.
@@ -219,7 +220,7 @@
     {%- for name, was in (before.get('columns') or {}).items() if name in now.columns -%}
         {%- set seen = now.columns[name] -%}
         {%- set labels = (facts.columns | selectattr('name', 'equalto', name) | map(attribute='labels') | first) or [] -%}
-        {#- A label that was added at the end of an enum does not change the other labels. -#}
+        {#- Only the recorded number of labels is compared: a label that was added at the end of an enum does not change the other labels. -#}
         {%- set renamed = was[4:] and local_md5(tojson(labels[:was[4]]))[:12] != was[5] -%}
         {%- if was[:3] != seen[:3] or renamed or was[3] != seen[3] and before.file != now.file -%}
             {{ return('the column ' ~ name ~ ' of the upstream was altered, and no event reports what that did to its values') }}
@@ -249,8 +250,8 @@
 
 
 {#-
-    Return what the events may lack, as the end of a sentence; none if they lack nothing. The answer comes from the marks of the landings that wrote
-    the events.
+    Return what the events may lack, as the end of a sentence; none if they are complete. The landings that wrote the events have recorded this in
+    their marks.
 
     Arguments:
       `notes` (list of text): see get_landing_note.
@@ -273,7 +274,7 @@
 
 {#-
     Return an expression over a row of Spark's JDBC reader: the name of the first column whose value the reader may have altered without an
-    error; null if there is none. The reader turns an infinity into the last day of the year 9999, so that day is doubtful unless a check constraint
+    error; null if there is none. The reader turns an infinity into the last day of the year 9999. So this day is in doubt unless a check constraint
     of the table excludes infinity. The reader converts the ten days that are missing in Java's calendar to other days. It reads years before the year
     1 differently than the WAL writes them. In a time zone other than UTC it alters times before 1900.
 

@@ -1,23 +1,23 @@
 {#-
     Stage the rows of a plan. A live database has no version that can be read again, so the rows of the plan are read once and kept in `<mv>__staged`.
-    The plan gets the version at which these rows, overlaid by the feed's events, are exact.
+    The plan gets a version at which these rows, together with later events of the feed, are exact.
 
     The order of the steps is fixed: read which transactions of the database the reader sees; read the rows; read the position of the WAL,
-    up to which the rows may show commits; wait until the feed has landed up to this position. In another order rows could be lost, or be newer than
+    up to which the rows may show commits; wait until the feed has landed up to this position. In another order, rows could be lost or be newer than
     the version.
 
     Return {
       'plan': the plan for that version, with the staged rows as a source of the role `stage`; unchanged if nothing has to be staged,
       'unclear': why the rows of the version cannot be known, as the end of a sentence; usually none,
-      'waits': what has not landed in the feed yet, as the end of a sentence; none if nothing is missing. If the barrier waits, the next run uses the
-        staged rows,
+      'waits': what has not landed in the feed yet, as the end of a sentence; none if nothing is missing. The next run uses the staged rows of a
+        barrier that waits,
       'seen': the observed state of the upstream. If 'unclear' is set, the upstream was observed again, because the next read of the range must come
         after all events of the feed
     }
 
     Arguments:
       again (boolean): true to ignore the rows that this run or another run has kept. This is needed if the rows were unclear or are gone, if the
-        database may have lost their commits, or if a row had a value that cannot be read and may have been corrected since.
+        database may have lost the commits of these rows, or if a row had an unreadable value that may have been corrected after the read.
 -#}
 {% macro postgres_stage_range(backfill, state, observed, plan, again=false) %}
     {%- if dbt_backfill.get_checked_scan(backfill, state, plan) is none -%}
@@ -36,7 +36,7 @@
         {%- do dbt_backfill.refuse_other_stage(backfill) -%}
     {%- elif waited.get('recovered') -%}
         {%- do dbt_backfill.refuse(
-            'the server of its upstream has recovered from a crash since the range was read, so it may have lost commits that the run has read',
+            'the server of its upstream has recovered from a crash since the range was read, so the server may have lost commits that were read',
             'The MV has lost nothing; run again to continue', mv=backfill.get('name')
         ) -%}
     {%- elif waited.get('altered') -%}
@@ -75,7 +75,7 @@
 
 {#-
     Read the rows of a plan, and keep them. Return the result of postgres_stage_script, and {
-      'version': the version of the table that keeps the rows. At this version the table keeps them, even if other rows are staged later,
+      'version': a version of the table of staged ranges. At this version the table has the rows, even if other rows are staged later,
       'columns': the columns that were read,
       'since': the position up to which the feed had landed before the rows were read,
       'renewed': see postgres_read_upstream,
@@ -86,7 +86,7 @@
 {% macro run_stage(backfill, state, observed, plan, columns) %}
     {%- set existing, kept, format = dbt_backfill.load_table(backfill.staged), [], backfill.options.file_format -%}
     {%- for column in columns -%} {%- do kept.append(dict(column, type=dbt_backfill.get_kept_type(column.type, format))) -%} {%- endfor -%}
-    {#- The table needs no statistics: it is read only a few times, and always as a whole, so no file is skipped. -#}
+    {#- The table needs no statistics: it is always read as a whole, so no file is skipped. -#}
     {%- set staged = {
         'relation': backfill.staged,
         'columns': kept,
@@ -107,7 +107,7 @@
             'Correct the value, or leave the column out of the query', mv=backfill.get('name')
         ) -%}
     {%- elif read.get('unreadable') is not none -%}
-        {#- Run the script once more, for Spark's own error. -#}
+        {#- Run the script once more, to raise Spark's own error. -#}
         {%- set read = dbt_backfill.run_json(step, dbt_backfill.postgres_stage_script(backfill.upstream, scan, staged))[0] -%}
     {%- endif -%}
     {%- if read.reached < observed.landed -%}
@@ -171,8 +171,8 @@
 
 
 {#-
-    Return the rows that a previous run has staged for the same plan, but did not use because the feed was late; none if there are no such rows.
-    Refuse a table that another writer created, because staging would empty it.
+    Return the rows that a previous run has staged for the same plan but did not use, because the feed was late; none if there are no such rows.
+    Refuse a table that this package did not create, because staging would empty the table.
 -#}
 {% macro _find_staged(backfill, plan) %}
     {%- set existing = dbt_backfill.load_table(backfill.staged) -%}
@@ -186,7 +186,7 @@
         ) -%}
     {%- endif -%}
     {%- set noted = properties.get('dbt_backfill.staged') -%}
-    {#- Spark hides a property if it looks like a secret, for example because of a column's name in it. -#}
+    {#- Spark hides a property that looks like a secret, for example because of a column's name. -#}
     {%- if not (noted or '').startswith('{') -%} {{ return(none) }} {%- endif -%}
     {%- set noted = fromjson(noted) -%}
     {%- if noted.plan != dbt_backfill._get_plan_of_stage(plan) -%} {{ return(none) }} {%- endif -%}
@@ -223,8 +223,8 @@
 
 
 {#-
-    Wait until the events of all commits that the rows may show have landed, see postgres_wait_script. If they have not landed yet, record the rows
-    before waiting. Then the next run can use the rows, even if this run is stopped while it waits.
+    Wait until the events of all commits that the rows may show have landed, see postgres_wait_script. Before a wait, the staged rows are recorded, so
+    that the next run can use them even if this run is stopped while it waits.
 -#}
 {% macro _run_wait(backfill, noted, observed) %}
     {%- set seconds = backfill.upstream.feed.wait_seconds -%}

@@ -20,7 +20,7 @@ CONFLICT = Exception(
     "[DELTA_CONCURRENT_APPEND.WITHOUT_HINT] Transaction conflict detected."
 )
 FENCE = Exception(
-    "[USER_RAISED_EXCEPTION] backfilled_mv mv: another run went on. Run again to continue. "
+    "[USER_RAISED_EXCEPTION] backfilled_mv mv: another run changed the state. Run again. "
     "SQLSTATE: P0001"
 )
 LINE = "lake.mv: merge the range of the barrier 3: another commit came first; sent again in"
@@ -149,7 +149,7 @@ def test_another_error_ends_it(
     with pytest.raises(SparkStatementError) as raised:
         execute(CONFLICT, FENCE)
 
-    assert raised.value.msg == "backfilled_mv mv: another run went on. Run again to continue."
+    assert raised.value.msg == "backfilled_mv mv: another run changed the state. Run again."
     assert len(spark.sent) == 2
     assert waits == [1]
 

@@ -172,9 +172,9 @@ CONFLICTS = [
     "/lake/mv/metadata/v5.metadata.json",
 ]
 NO_CONFLICTS = [
-    "[USER_RAISED_EXCEPTION] backfilled_mv mv: another run went on while this one executed the "
-    "barrier 3 (advance of invocation i, planned at 2024-05-01; committed epoch 3). Nothing was "
-    "written by this run; run again to continue. SQLSTATE: P0001",
+    "[USER_RAISED_EXCEPTION] backfilled_mv mv: another run changed the state while this run "
+    "executed the barrier 3 (advance of invocation i, planned at 2024-05-01; committed epoch 3). "
+    "Nothing was written by this run; run again to continue. SQLSTATE: P0001",
     "[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012",
     "org.apache.spark.sql.delta.DeltaFileNotFoundException: [DELTA_CHANGE_DATA_FILE_NOT_FOUND] "
     "File part-0.parquet referenced in the transaction log cannot be found.",

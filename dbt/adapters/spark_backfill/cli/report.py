@@ -287,7 +287,7 @@ def _rates(mv: Row, groups: list[Row]) -> Figure:
     else:
         says = f"Between {_rate(min(known))} and {_rate(max(known))} rows per second."
     if median is not None:
-        says += f" The time left goes by {_rate(median)}, the median of the last ten barriers."
+        says += f" The time left assumes {_rate(median)}, the median of the last ten barriers."
     legend = [("box s1", "rows read per second")]
     if median is not None:
         legend.append(("dashed", "median"))

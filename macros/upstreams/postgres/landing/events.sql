@@ -1,7 +1,7 @@
 {#-
     Return the statement that lands `events`, a select of rows of the change table, in one commit. If the statement is sent twice, the second
-    execution adds no row. If two such statements run at the same time, the second one fails with a conflict. `from`: a position before all these
-    events; the statement does not read the table's rows up to this position.
+    execution adds no row. If two such statements run at the same time, the second statement fails with a conflict. `from`: a position before all
+    `events`. The statement does not read the change table's rows up to this position.
 -#}
 {% macro get_land_sql(table, events, from=none) -%}
     {%- set names = (table.columns + dbt_backfill.landed_columns()) | map(attribute='name') | list -%}
@@ -26,11 +26,11 @@
 
 
 {#-
-    Return the events of a table in the slot up to a position, as rows of the change table. With `from` and `at`, return only the events after `from`,
-    and a watermark, see get_events_query. `new` and `old` are wal2json's values of the row after and before the change, as texts by column. If a
-    column is in neither of them, its value was not changed. An update that changes a key becomes a delete and an insert. If an event has a null in a
-    column that is NOT NULL, the value was a NaN or an infinity, or the event is older than the NOT NULL constraint. In both cases the value counts as
-    missing.
+    Return the events of a table that the slot has up to a position, as rows of the change table. With `from` and `at`, return only the events after
+    `from`, and a watermark, see get_events_query. `new` and `old` are wal2json's values of the row after and before the change, as texts by column.
+    If a column is in neither of them, its value was not changed. An update that changes a key becomes a delete and an insert. If an event has a null
+    in a column that is NOT NULL, wal2json wrote the null for a NaN or an infinity, or the event is older than the NOT NULL constraint. In both cases
+    the value counts as missing.
 -#}
 {% macro get_landed_events_sql(landing, table, to, from=none, at=none) -%}
     {%- set told = table.columns | selectattr('told') | map(attribute='name') | list -%}
@@ -63,7 +63,7 @@
             from (
                 {#-
                     Put numbers into quotes: Spark would read a number as a double before it converts the number to text. The pattern does not match
-                    inside a text, because quotes in a text are escaped.
+                    inside a JSON string, because quotes in a string are escaped.
                 #}
                 select from_json(
                         regexp_replace(value_1, '"value":(-?[0-9][^,}]*)', {{ dbt_backfill.string_literal('"value":"$1"') }}),
@@ -86,8 +86,8 @@
 {#-
     Return the value of a column of the change table, from the text that PostgreSQL writes in its ISO style. If Spark cannot convert a
     value, the statement fails, because null would be another value. A plain cast of Spark would read a date before Christ as a date after Christ, and
-    would round a decimal. A timestamp without a time zone is converted as UTC, as Spark's JDBC reader does, see check_postgres_table. Older events
-    may have a time zone in the text of such a column, if the column's type was changed.
+    would round a decimal. A timestamp without a time zone is converted as UTC, as Spark's JDBC reader does, see check_postgres_table. If the type of
+    such a column was changed, the texts of older events may contain a time zone.
 -#}
 {% macro get_landed_value_sql(table, column) %}
     {%- set name, type = dbt_backfill.string_literal(column.name), dbt_backfill.type_sql(column.type) -%}
@@ -109,13 +109,13 @@
 
 
 {#-
-    Return a query in PostgreSQL's SQL for the events of a table in the commits up to a position: value_1 is wal2json's text, value_2 is the end of
-    the event's commit, value_3 is the number of the event within its transaction, and value_4 is the transaction with its epoch. The query does not
-    move the slot forward, so a second query returns the same events.
+    Return a query in PostgreSQL's SQL for the events of a table in the commits up to a position. Its columns are value_1, the text of wal2json;
+    value_2, the end of the event's commit; value_3, the number of the event within its transaction; and value_4, the transaction with its epoch. The
+    query does not move the slot forward, so a second query returns the same events.
 
-    With `from`, the position up to which the table has landed, there is one more row, with the action `W` and the time `at`. This row says that the
-    query has returned all events after `from`. If the slot was moved beyond `from` meanwhile, the query returns no row at all, because the slot does
-    not return the events that another reader has consumed. The query checks this after it has read the events, because a slot only moves forward.
+    `from` is the position up to which the table has landed. With `from`, there is one more row, with the action `W` and the time `at`. This row says
+    that the query has returned all events after `from`. If the slot was moved beyond `from` meanwhile, the query returns no row: the slot no longer
+    has the events that another reader has consumed. A slot only moves forward, so the query checks the slot's position after it has read the events.
 -#}
 {% macro get_events_query(slot, table, to, from=none, at=none) -%}
     {%- set name, end = dbt_backfill.postgres_literal(slot), dbt_backfill.get_postgres_lsn(to) -%}
@@ -158,9 +158,10 @@
       'changes': the number of changes in the batch, with the marks of transactions; less than `rows` if the batch has all changes up to
         `flushed`,
       'reached': the end of the last commit in the batch; null if there is none,
-      'at': the time of that commit, or of the query. Later commits have later times, unless the clock was set back,
+      'at': the time of the last commit, or the time of the query if there is no commit. Later commits have later times, unless the clock was set
+        back,
       'held': bytes of WAL that the slot keeps,
-      'confirmed': the position where these bytes begin. Another reader may have consumed the earlier bytes
+      'confirmed': the position from which the slot continues. Another reader may have consumed the earlier changes
     }
 -#}
 {% macro get_batch_query(slot, tables, rows) -%}
@@ -183,7 +184,7 @@
 
 
 {#-
-    Return a relation `l` that makes a query wait until no other query reads the same slot: PostgreSQL would refuse a second reader. It also
+    Return a relation `l` that makes a query wait until no other query reads the same slot: PostgreSQL would refuse a second reader. The relation also
     sets `bytea_output`, because wal2json expects the bytes of a `bytea` in hex.
 -#}
 {% macro get_slot_lock(slot) -%}

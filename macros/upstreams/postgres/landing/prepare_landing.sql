@@ -1,6 +1,6 @@
 {#-
-    Land the changes of a feed's slot in the middle of a barrier, for all tables that share the slot. With this, a run needs no other process that
-    lands changes. Return true if a model names a slot for the feed.
+    Land the changes of a feed's slot during a barrier, for all tables that share the slot. So a run needs no other process that lands changes. Return
+    true if a model names a slot for the feed.
 -#}
 {% macro postgres_land_feed(upstream) %}
     {%- set all = dbt_backfill.get_landed_tables() -%}
@@ -13,10 +13,10 @@
 
 
 {#-
-    Return, for each model of the project whose change_feed names a slot, {
+    Return one dict for each model of the project whose change_feed names a slot: {
       'id', 'name': of the model, 'slot', 'catalog': Spark's catalog of the database, 'format': the format of the change table if it has to be
         created,
-      'relation', 'rendered': the change table, 'upstream': the relation whose changes it contains, 'table': the upstream's name in
+      'relation', 'rendered': the change table, 'upstream': the relation whose changes the change table contains, 'table': the upstream's name in
       PostgreSQL
     }
 -#}
@@ -32,7 +32,7 @@
             {%- endfor -%}
             {%- if not nodes.feed or not nodes.upstream or not dbt_backfill.get_catalog(nodes.upstream) -%}
                 {%- do dbt_backfill.refuse(
-                    "its change_feed sets 'slot', but the model depends on no PostgreSQL table beside "
+                    "its change_feed sets 'slot', but the model does not depend on both a PostgreSQL table and "
                         ~ (feed.relation or 'a relation of change_feed'),
                     'Correct the query and the change_feed as in docs/postgres.md', mv=name
                 ) -%}
@@ -50,7 +50,7 @@
 
 {#-
     Return {'slot', 'catalog', 'tables': the entries of `all` that are landed from the slot}. The tables of a slot are landed together, because the
-    slot is moved forward only after each table has its events. If models share a change table, `tables` has it once.
+    slot is moved forward only after each table has its events. If models share a change table, `tables` has one entry for it.
 -#}
 {% macro new_landing(slot, all) %}
     {%- set landed, tables = all | selectattr('slot', 'equalto', slot) | list, [] -%}
@@ -70,7 +70,8 @@
 
 
 {#-
-    Prepare the tables of a landing. Return the landing with 'confirmed', the position from which its slot continues. Each of its tables also has {
+    Prepare the tables of a landing. Return the landing with the entry 'confirmed', the position from which its slot continues. Each table of the
+      landing also has {
       'facts': see get_postgres_facts_query,
       'kind': the kind of the change table, `delta` or `iceberg`,
       'columns': the columns of the change table, without the columns that landing adds: {
@@ -93,8 +94,9 @@
     {%- set slot = known[0].facts.slot -%}
     {%- set goes_on = slot is not none and slot.wal_status != 'lost' -%}
     {%- if not goes_on -%}
-        {#- PostgreSQL has no list of its output plugins, so try to make a temporary slot with the plugin. Spark's scripts cannot catch an error of a
-            database. So a block of PL/pgSQL catches the error and stores its text in a setting, and a query of the same connection reads the setting.
+        {#- PostgreSQL has no list of its output plugins, so try to make a temporary slot with the plugin. A script of Spark cannot catch an error of
+            a database. So a block of PL/pgSQL catches the error and stores its text in a setting, and a query of the same connection reads the
+            setting.
             -#}
         {%- set attempt = 'do $$ begin perform ' ~ dbt_backfill.get_temporary_slot_sql(landing.slot)
             ~ "; exception when others then perform set_config('dbt_backfill.error', sqlerrm, false); end $$" -%}
@@ -121,9 +123,9 @@
 
 
 {#-
-    Make the slot, unless another landing has made it meanwhile, and return the position where it begins. First refuse a database whose WAL is behind
-    a change table, see read_landed_places: such a database was restored to an earlier state. Once the WAL has passed the position of the change
-    table, a restore cannot be detected in this way any more.
+    Make the slot, unless another landing has made it meanwhile, and return the position where the slot begins. First refuse a database that was
+    restored to an earlier state: its WAL is behind a change table, see read_landed_places. The check comes first, because a restore cannot be
+    detected in this way once the WAL has passed the position of the change table.
 
     Arguments:
       lost (dict or none): the old slot, which is dropped first; none if there is no old slot.
@@ -168,7 +170,7 @@
         {%- elif column in columns and type | lower != column.type | lower -%}
             {%- do dbt_backfill.refuse(
                 'its change_feed ' ~ relation.render() ~ ' has ' ~ column.name ~ ' as ' ~ type ~ ', but ' ~ table.table ~ ' has it as ' ~ column.type,
-                'Drop ' ~ relation.render() ~ ': it is landed again, and its readers re-anchor', mv=table.name
+                'Drop ' ~ relation.render() ~ ': landing creates it again, and each model that reads it re-anchors', mv=table.name
             ) -%}
         {%- endif -%}
     {%- endfor -%}
@@ -184,7 +186,7 @@
 {% endmacro %}
 
 
-{#- Return the columns of the table that both Spark and the WAL have, see check_postgres_table. Models that read other columns are refused. -#}
+{#- Return the columns of the table that both Spark and the WAL can show, see check_postgres_table. Models that read other columns are refused. -#}
 {% macro get_columns_to_land(table, kind) %}
     {%- set types, columns, left, own = {}, [], [], dbt_backfill.landed_columns() | map(attribute='name') | list -%}
     {%- for column in dbt_backfill.get_table_columns(table.upstream) -%}
@@ -194,7 +196,8 @@
         {%- do dbt_backfill.check_distinct_name(table.facts, column, table.name) -%}
         {%- if column.name | lower in own -%}
             {%- do dbt_backfill.refuse(
-                table.table ~ ' has a column ' ~ column.name ~ ', but landing needs this name itself', 'Rename it in PostgreSQL', mv=table.name
+                table.table ~ ' has a column ' ~ column.name ~ ', but landing adds a column of this name to the change table',
+                'Rename the column in PostgreSQL', mv=table.name
             ) -%}
         {%- elif column.name in types and dbt_backfill.is_postgres_read_type(column) -%}
             {%- do columns.append({

@@ -1,7 +1,7 @@
 {#-
     Land the changes of a slot, batch by batch. The last batch has all remaining changes up to the position that was flushed when this batch was read.
-    The progress of landing is stored only in the change tables: a table has landed up to its greatest _lsn, and earlier events that the slot still
-    has are skipped.
+    Only the change tables store the progress of landing: a change table has all events up to its greatest _lsn. If the slot still has such events,
+    they are skipped.
 
     Arguments:
       landing (dict): see new_landing.
@@ -10,19 +10,20 @@
 {% macro run_landing(landing, given) %}
     {%- set landing = dbt_backfill.prepare_landing(landing) -%}
     {#-
-        A slot returns only flushed WAL, so a message is committed to flush the WAL. This commit does not wait for a synchronous standby, because the
-        standby may be down.
+        A slot returns only flushed WAL, so a message is committed to flush the WAL. The commit of the message does not wait for a synchronous
+        standby, because the standby may be down.
     -#}
     {%- do dbt_backfill.read_from_postgres(landing, 'flush the WAL', "select case when pg_current_wal_insert_lsn() > pg_current_wal_flush_lsn()"
         ~ " then concat(set_config('synchronous_commit', 'local', true), pg_logical_emit_message(true, 'dbt_backfill', '')) end as value_1") -%}
     {%- set run = namespace(landing=dbt_backfill.begin_change_tables(dbt_backfill.read_landed_places(landing)), is_first=true, done=false) -%}
-    {#- Jinja has no `while`. Two nested loops allow a million batches, and skip the remaining turns after the last batch. -#}
+    {#- Jinja has no `while`, so two nested loops allow a million batches. After the last batch, the remaining turns do nothing. -#}
     {%- for _ in range(1000) -%} {%- if not run.done -%} {%- for _ in range(1000) -%} {%- if not run.done -%}
         {%- set tables = run.landing.tables -%}
         {%- set batch = dbt_backfill.read_from_postgres(landing, 'look at the changes of the slot ' ~ landing.slot,
             dbt_backfill.get_batch_query(landing.slot, tables | map(attribute='table') | list, given.batch_rows)) -%}
         {%- if batch.confirmed > tables | map(attribute='landed') | min -%}
-            {#- The slot is ahead of a change table: another landing has landed the events in between, or another reader has consumed them. -#}
+            {#- The slot is ahead of a change table. Either another landing has landed the events in between, or another reader has consumed these
+                events. -#}
             {%- set run.landing = dbt_backfill.begin_change_tables(dbt_backfill.read_landed_places(dict(run.landing, confirmed=batch.confirmed))) -%}
         {%- else -%}
             {%- set is_last = batch.changes < given.batch_rows -%}
@@ -30,14 +31,14 @@
             {%- for table in tables if to > table.landed -%}
                 {%- set events = dbt_backfill.get_landed_events_sql(landing, table, to, table.landed, batch.at) -%}
                 {%- set sql = dbt_backfill.get_land_sql(table, events, table.landed) -%}
-                {#- Another landing may write to the change table at the same time. If this statement then loses the conflict, it fails on Iceberg. On
-                    Delta it ends without an error, and the landed position is read again before the slot is moved forward. -#}
+                {#- Another landing may write to the change table at the same time. On Iceberg, a conflict makes this statement fail. On Delta, the
+                    statement ends without an error, so the landed position is read again before the slot is moved forward. -#}
                 {%- do dbt_backfill.run_table('land the changes of ' ~ table.table,
                     'begin ' ~ dbt_backfill.get_yielding_sql(sql, 'delta') ~ ' end' if table.kind == 'delta' else sql) -%}
             {%- endfor -%}
             {%- set run.landing = dbt_backfill.read_landed_places(run.landing, only_new=true) -%}
             {%- set landed = run.landing.tables | map(attribute='landed') | min -%}
-            {#- A slot cannot be moved back, so the position is checked before the slot is moved. -#}
+            {#- A slot cannot be moved back, so the position is checked first. -#}
             {%- set end = dbt_backfill.get_postgres_lsn([landed, to] | min) -%}
             {%- set advance -%}
                 select (
@@ -69,7 +70,7 @@
 {% endmacro %}
 
 
-{#- Return PostgreSQL's answer to a query that returns JSON; none if the answer is not a JSON object. `first`: see get_postgres_query_sql. -#}
+{#- Send a query that returns JSON to PostgreSQL. Return its result; none if the result is not a JSON object. `first`: see get_postgres_query_sql. -#}
 {% macro read_from_postgres(landing, step, query, first=none) %}
     {%- set rows = dbt_backfill.run_table(step, dbt_backfill.get_postgres_query_sql(landing.catalog, query, first=first)) -%}
     {{ return(fromjson(rows[0][0] | string) if rows and rows[0][0] is not none and (rows[0][0] | string)[:1] == '{' else none) }}
@@ -85,11 +86,11 @@
 
 {#-
     Return the landing with the state of each change table in its 'tables': {
-      'landed': the position up to which it has every event; none if no event has ever landed in it,
+      'landed': the position up to which the change table has every event; none if no event has ever landed in this table,
       'timeline': the timeline of the WAL at that position,
-      'events': the number of its events; with only_new the number of events that were added since it was last read,
-      'begun', 'note': see get_landing_note. 'begun' is read from the change table: if two landings begin a table at the same time, both continue with
-        the same id. If the change table has no `_note`, the id is made from the name of the table.
+      'events': the number of events in the change table; with only_new the number of events that were added since the table was last read,
+      'begun', 'note': see get_landing_note. 'begun' is read from the change table, so that two landings that begin a table at the same time continue
+        with the same id. If the change table has no `_note`, the id is made from the name of the table.
     }
     Refuse a database whose WAL has not reached the position up to which a change table has landed. Another landing may have landed more events after
     the WAL's position was read, so the position is read again before the refusal.
@@ -121,8 +122,8 @@
 
 
 {#-
-    Write the marks that change tables need. A new table gets a mark where its events begin. If events of a table may have been lost, the table gets a
-    gap mark; its readers re-anchor at this mark. Return the landing with these marks.
+    Write the marks that change tables need. A new change table gets a mark where its events begin. If events may have been lost, the change table
+    gets a gap mark, at which the MVs that read the table re-anchor. Return the landing with these marks.
 -#}
 {% macro begin_change_tables(landing) %}
     {%- set marks = [] -%}
@@ -132,14 +133,14 @@
     {%- endfor -%}
     {%- if not marks -%} {{ return(landing) }} {%- endif -%}
     {#-
-        Make a temporary slot, because PostgreSQL then waits until all running transactions have ended. Without the wait, a commit that waits for a
-        standby, and is therefore still invisible, would be neither in the feed nor in the rows that are read.
+        Make a temporary slot, because this makes PostgreSQL wait until all running transactions have ended. A commit that waits for a standby is
+        still invisible. Without the wait, such a commit would be neither in the feed nor in the rows that are read.
     -#}
     {%- do dbt_backfill.read_from_postgres(landing, 'wait for the transactions that are open',
         'select lsn::text as value_1 from ' ~ dbt_backfill.get_temporary_slot_sql(landing.slot)) -%}
     {%- for mark in marks -%}
         {#-
-            A mark has a time. If it had no time, a user who deletes old events by their time would keep an old mark, and the old mark would hide that
+            A mark has a time, so that a user who deletes old events by their time deletes the mark with them. A mark that stays would hide that
             events are missing.
         -#}
         {%- set values = {
@@ -155,7 +156,7 @@
         {%- endset -%}
         {%- do dbt_backfill.run_table('mark where ' ~ mark.table.table ~ ' begins', dbt_backfill.get_land_sql(mark.table, event)) -%}
         {%- if mark.why -%}
-            {%- do log(mark.table.table ~ ': ' ~ mark.why ~ ': the readers of ' ~ mark.table.relation.render() ~ ' re-anchor', info=true) -%}
+            {%- do log(mark.table.table ~ ': ' ~ mark.why ~ ': each model that reads ' ~ mark.table.relation.render() ~ ' re-anchors', info=true) -%}
         {%- endif -%}
     {%- endfor -%}
     {{ return(dbt_backfill.read_landed_places(landing)) }}
@@ -163,8 +164,8 @@
 
 
 {#-
-    Return the mark that a table needs: {'op': `w` for the begin of a table, `g` for a gap, before which events may be missing; 'position', 'why'}.
-    Return none if the slot continues where the events of the change table end.
+    Return the mark that a change table needs: {'op', 'position', 'why'}. 'op' is `w` for the beginning of a table and `g` for a gap, before which
+    events may be missing. Return none if the slot continues where the events of the change table end.
 -#}
 {% macro get_needed_mark(landing, table) %}
     {%- set confirmed, landed = landing.confirmed, table.landed -%}
@@ -185,9 +186,10 @@
 
 
 {#-
-    True if the database was restored to an earlier state, and its WAL has already passed the position up to which the table has landed. If a landing
-    died, the slot is behind the change table. In this case the macro compares the slot's events up to the end of the change table with the landed
-    events. If another landing has advanced the slot meanwhile, the result is false, because the other landing has made the same comparison.
+    True if the database was restored to an earlier state, and its WAL has already passed the position up to which the table has landed. After a
+    landing that died, the slot is behind the change table. In this case the macro compares the events that the slot has up to the end of the change
+    table with the landed events. The result is false if another landing has advanced the slot meanwhile, because the other landing has made the same
+    comparison.
 -#}
 {% macro tells_otherwise(landing, table) %}
     {%- set sql -%}

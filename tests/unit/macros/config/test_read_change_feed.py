@@ -106,8 +106,8 @@ def test_a_relation_that_the_query_does_not_depend_on_is_refused(
     read: Any, refused: Any, text: str
 ) -> None:
     with refused(
-        f"the relation of its change_feed, {text}, is not a model or source on which its "
-        "query depends. Write it as text, such as \"ref('orders_changes')\", "
+        f"its query does not depend on {text}, the relation of its change_feed. "
+        "Write the relation as text, such as \"ref('orders_changes')\", "
         "and add to the query the comment -- depends_on: {{ "
         + (text if "(" in text else "ref('orders_changes')")
         + " }}."
@@ -176,7 +176,7 @@ def test_a_format_with_columns_of_its_own_takes_no_others(
 
 @pytest.mark.parametrize("key", ["xid", "table", "slot", "wait_seconds", "finite"])
 def test_what_only_postgresql_has_needs_a_position(read: Any, refused: Any, key: str) -> None:
-    with refused(f"its change_feed sets '{key}', which is only for changes of PostgreSQL, but"):
+    with refused(f"its change_feed sets '{key}' but not 'position', and '{key}' is only for"):
         read({**FEED, key: "x"})
 
 

@@ -404,8 +404,8 @@ def test_vnodes_can_be_selected_only_where_each_has_a_position(
     read: Any, refused: Any, mode: str
 ) -> None:
     with refused(
-        f"backfill_mode '{mode}' does not keep a position per vnode, which backfill_vnodes needs. "
-        "Remove backfill_vnodes, or set backfill_mode to 'arrangement'."
+        f"backfill_vnodes needs a position per vnode, but backfill_mode '{mode}' does not keep "
+        "these positions. Remove backfill_vnodes, or set backfill_mode to 'arrangement'."
     ):
         read(backfill_vnodes=[0], backfill_mode=mode)
 

@@ -94,7 +94,7 @@ def test_a_schema_alone_means_the_table_of_the_same_name(clone: Clone) -> None:
 def test_an_original_that_does_not_stand_still_is_not_copied(
     macros: Macros, clone: Clone, make_plan: Any, refused: Any
 ) -> None:
-    with refused("a run of prod.mv changed its state while clone_backfill was reading it. Repeat"):
+    with refused("a run changed the state of prod.mv while clone_backfill was reading this state"):
         clone(versions=(5, 40, 6))
     with refused("its barrier 3 has begun but is not committed. Copy prod.mv once a run has"):
         clone(state={"planned": make_plan()})
@@ -156,7 +156,7 @@ def test_arguments_that_mean_nothing_are_refused(
 
 
 def test_without_an_original_nothing_is_copied(macros: Macros, clone: Clone, refused: Any) -> None:
-    why = "does not exist, so there is no MV with its state to copy. Set source"
+    why = "does not exist, but clone_backfill needs an MV and its state. Set source"
     with refused(f"prod.other {why}"):
         clone(source="prod.other")
     with refused(f"nowhere.mv {why}"):

@@ -279,7 +279,7 @@ def test_the_table_of_an_mv_is_kept_to_be_adopted_anew(drop: Drop) -> None:
         ),
         (
             {"model": "gone"},
-            "gone: there is no model of this name. Name an enabled model, or the table of one that",
+            "gone: there is no model of this name. Name an enabled model, or the table of a model",
         ),
         ({"model": "mv", "orphans": True}, "mv: drop_backfill has no argument 'orphans'. Its argu"),
         (

@@ -96,7 +96,7 @@ def test_models_may_share_a_change_table(landings: Any) -> None:
         (
             [model("one", "orders", slot="s")],
             {"slot": "t"},
-            "land_changes: no model sets 'slot' in its change_feed to t. Set 'slot'",
+            "land_changes: no model sets 'slot' to t in its change_feed. Set 'slot'",
         ),
         (
             [

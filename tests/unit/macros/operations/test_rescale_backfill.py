@@ -106,5 +106,5 @@ def test_another_run_that_has_begun_goes_first(
     macros: Macros, verified: Any, refused: Any, stands: Any
 ) -> None:
     macros.results = [[[json.dumps({"plan": stands})]]]
-    with refused("another run has begun its barrier 3 meanwhile. Nothing was changed"):
+    with refused("another run began the barrier 3 during this operation. Nothing was changed"):
         macros.call("plan_rescale", verified, {"unique_id": "m"}, 8)

@@ -219,7 +219,7 @@ def test_a_second_limit_is_the_querys_own(check: Check, refused: Any) -> None:
 
 
 def test_a_setting_that_spark_puts_into_the_text_is_refused(check: Check, refused: Any) -> None:
-    with refused("its query contains ${spark.app.name}, which Spark replaces with a setting "):
+    with refused("its query contains ${spark.app.name}, but Spark would replace this text "):
         check("Project [th#1, th#1]\n+- #", "select '${spark.app.name}' from lake.up")
     check("Project [th#1, th#1]\n+- #", "select '$1 {x} $ {y}' from lake.up -- ${x}")
 
@@ -284,7 +284,7 @@ def test_a_function_that_is_random_or_depends_on_time_session_or_place_is_refuse
 
     with refused(
         f"its query uses {name}(), which gives another value when the same row is read again. "
-        "Take the value from a column of the upstream, or add it in a model downstream"
+        "Take the value from a column of the upstream, or add the value in a downstream model"
     ):
         check(_with(printed), f"select th, {call} as c from lake.up")
 
@@ -435,7 +435,7 @@ def test_an_alias_that_is_read_in_its_own_select_is_refused_where_the_upstream_m
     check: Check, refused: Any, select: str, alias: str
 ) -> None:
     plan = f"SubqueryAlias q\n+- {select}\n   +- SubqueryAlias r\n   +- #"
-    with refused(f"its query uses the alias '{alias}' in the SELECT that defines it, but Spark"):
+    with refused(f"its query uses the alias '{alias}' in the SELECT that defines this"):
         check(plan, may_grow=True)
     check(plan)
 

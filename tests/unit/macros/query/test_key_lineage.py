@@ -120,14 +120,14 @@ def test_a_declared_upstream_key_that_is_right_is_accepted(macros: Macros) -> No
 
 def test_a_declared_upstream_key_that_is_wrong_is_refused(macros: Macros, refused: Any) -> None:
     with refused(
-        "upstream_key says that 'k' carries 'shard', but in the query it carries 'id'. Correct "
-        "or remove upstream_key."
+        "upstream_key says that 'k' comes from 'shard', but in the query 'k' comes from 'id'. "
+        "Correct or remove upstream_key."
     ):
         _lineage(macros, ["id#10L"], ["k"], ["bigint"], ["shard"])
 
 
 def test_a_key_that_carries_one_column_twice_is_refused(macros: Macros, refused: Any) -> None:
-    with refused("two columns of unique_key carry 'id' of the upstream. Name each column of "):
+    with refused("two columns of unique_key come from the column 'id' of the upstream. Name "):
         _lineage(macros, ["id#10L", "id#10L"], ["a", "b"], ["bigint", "bigint"])
 
 

@@ -144,7 +144,7 @@ def test_the_name_in_front_of_a_column_is_refused(
 def test_a_query_that_does_not_name_its_upstream_is_refused(
     macros: Macros, up: Any, refused: Any, query: str
 ) -> None:
-    with refused("its query does not read lake.up by that name. Read the upstream by "):
+    with refused("its query does not contain the name lake.up of its upstream. Read the "):
         macros.call("substitute_upstream", query, up)
 
 

@@ -97,8 +97,8 @@ def test_delta_has_no_such_cache(check: Any) -> None:
 LEAVES_OUT = "Spark silently leaves out the rows of files that"
 DELTA = "spark.databricks.delta."
 REFUSED = {
-    "spark.sql.parser.escapedStringLiterals": ("on", "texts in the statements of a run mean somet"),
-    "spark.sql.files.ignoreMissingFiles": ("on", f"{LEAVES_OUT} are gone"),
+    "spark.sql.parser.escapedStringLiterals": ("on", "Spark would misread backslashes in the st"),
+    "spark.sql.files.ignoreMissingFiles": ("on", f"{LEAVES_OUT} no longer exist"),
     "spark.sql.files.ignoreCorruptFiles": ("on", f"{LEAVES_OUT} it cannot read"),
     "spark.sql.parser.quotedRegexColumnNames": ("on", "Spark reads a name in backticks as a pat"),
     "spark.sql.readSideCharPadding": (
@@ -112,14 +112,14 @@ REFUSED = {
     ),
     "spark.sql.storeAssignmentPolicy": (
         "set to another value than ANSI",
-        "a MERGE into an Iceberg table may fail on types that are the same. Set it to ANSI for dbt",
+        "a MERGE into an Iceberg table may fail even if the types are equal. Set it to ANSI for",
     ),
     f"{DELTA}stalenessLimit": (
         "set",
         "Spark may read a Delta table as it was before the last commits. Set it to 0 for dbt ",
     ),
     f"{DELTA}schema.autoMerge.enabled": ("on", "a MERGE would add columns to a Delta MV"),
-    f"{DELTA}write.txnAppId": ("set", "Delta skips all writes to a table but the first. Unset it"),
+    f"{DELTA}write.txnAppId": ("set", "Delta skips all writes to a table except the first. Unset"),
 }
 OF_ONE_FORMAT = {
     "spark.sql.storeAssignmentPolicy": "iceberg",

@@ -144,10 +144,10 @@ def test_a_table_without_a_change_data_feed_is_refused_with_the_statement_to_run
     macros: Macros, read: Callable[..., Any], refused: Any, properties: Any
 ) -> None:
     with refused(
-        "lake.up has no change data feed, so changes could not be followed from its version 3 on. "
+        "lake.up has no change data feed, so the changes after its version 3 cannot be read. "
         "Run: ALTER TABLE lake.up SET TBLPROPERTIES "
-        "('delta.enableChangeDataFeed' = 'true'); changes are recorded from version 4 on, which "
-        "this statement creates."
+        "('delta.enableChangeDataFeed' = 'true'); changes are recorded from version 4 on, and "
+        "this statement creates that version."
     ):
         macros.call("delta_check_feed", read(3, properties=properties))
 

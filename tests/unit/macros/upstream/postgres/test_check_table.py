@@ -310,7 +310,7 @@ def test_bounds_that_are_sent_in_the_zone_of_the_session_are_refused(
     if settings is not None:
         macros.results = [list(settings.items())]
     keys = [{"upstream": "at", "type": type}]
-    says = refused("the key at of its upstream is a timestamp, but Spark writes bounds of a")
+    says = refused("the key at of its upstream is a timestamp, but the session has")
     with says if refuses else nullcontext():
         macros.call("check_postgres_key_zone", {"zone": zone}, keys, "mv")
 

@@ -50,7 +50,7 @@ BEFORE = {"id": "1/db/6", "version": "50"}
 def test_a_table_that_was_made_anew_is_refused_where_nothing_tells_its_events(
     read: Any, refused: Any, renewed: int | None
 ) -> None:
-    with refused("its upstream is another table than at its last barrier"):
+    with refused("its upstream was replaced by another table since the last barrier"):
         read(DECLARED, BEFORE, renewed=renewed)
 
 
