@@ -6,8 +6,7 @@
       replace  in a full refresh of a model with `replace_existing`: the first barrier is a reset, which replaces the rows
 
     Arguments:
-      existing (dict): the result of get_existing_relations, which contains a table of the MV's name.
-      properties (dict): the properties of that table.
+      existing (dict): the result of get_existing_relations, which contains a table of the MV's name. properties (dict): the properties of that table.
 -#}
 {% macro find_takeover(backfill, existing, properties) %}
     {%- set adopts = properties.get('dbt_backfill.adopt') == local_md5(model.unique_id) -%}
@@ -158,7 +157,7 @@
     {%- set error = dbt_backfill.find_plan_error(dbt_backfill.run_table('check that rows can be merged', sql)[0][0]) -%}
     {%- if error is not none -%}
         {%- do dbt_backfill.refuse(
-            'Spark does not merge the rows of its query into ' ~ name ~ ': ' ~ error,
+            'Spark cannot merge the rows of the model into ' ~ name ~ ': ' ~ error,
             'Change the table, or build the model under another alias'
         ) -%}
     {%- endif -%}

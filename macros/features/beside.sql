@@ -245,8 +245,8 @@
     {%- do dbt_backfill.run_release(dict(next, name=dbt_backfill.get_model_name(model)), tags) -%}
     {%- if dbt_backfill.exists_with_id(next.progress, id) -%}
         {%- do exceptions.warn(
-            'backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': its next generation was put in place, but ' ~ next.mv.render()
-                ~ ' could not be dropped. Drop it: ' ~ dbt_backfill.get_drop_next_text()
+            'backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': the MV was replaced by its next generation, but the table ' ~ next.mv.render()
+                ~ ', which is no longer needed, could not be dropped. Drop this table: ' ~ dbt_backfill.get_drop_next_text()
         ) -%}
     {%- endif -%}
     {{ return(true) }}

@@ -94,7 +94,6 @@
         begin
             declare planned string;
             {{ dbt_backfill.get_store_plan_statements(operated, plan) }}
-            {{ dbt_backfill.get_next_plan_sql(operated, plan.epoch) }};
         end
     {%- endset -%}
     {%- set stored = dbt_backfill.run_json('plan the barrier ' ~ plan.epoch, sql, operated.mv)[0].get('plan') or {} -%}

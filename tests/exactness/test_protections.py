@@ -190,7 +190,7 @@ PROTECTIONS = (
                 "{%- set stored = none -%}",
             ),
             (
-                "core/barrier/plan_barrier.sql",
+                "core/state/plan.sql",
                 "where epoch = {{ plan.epoch - 1 }} and plan_id is null",
                 "where epoch = {{ plan.epoch - 1 }}",
             ),

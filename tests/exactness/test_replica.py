@@ -317,7 +317,10 @@ def test_a_copy_may_go_at_any_time(make: Callable[..., Scene], project: Project)
 def test_where_another_run_has_dropped_the_copy_the_upstream_is_read(
     make: Callable[..., Scene], project: Project
 ) -> None:
-    """The copy is dropped before the first range, and before a range with later changes."""
+    """The replica is dropped before the first range is read.
+
+    It is dropped again before a range whose rows have changed since the replica was made.
+    """
     scene = make()
 
     def drop(sql: str, proceed: Proceed) -> None:

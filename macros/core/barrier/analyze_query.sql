@@ -73,12 +73,25 @@
 {% endmacro %}
 
 
+{#- Return the columns by which a Delta table is partitioned. The types are returned without the part in brackets. -#}
+{% macro get_partition_columns(backfill, columns) %}
+    {%- set partitions, found = backfill.get('partitions'), [] -%}
+    {%- if backfill.options.file_format != 'delta' -%} {{ return(found) }} {%- endif -%}
+    {%- if partitions is none -%} {%- set partitions = dbt_backfill.get_configured_partitions() -%} {%- endif -%}
+    {%- for column in columns if column.name | lower in partitions -%}
+        {%- do found.append({'name': column.name, 'type': column.type.split('(')[0].split(' ')[0]}) -%}
+    {%- endfor -%}
+    {{ return(found) }}
+{% endmacro %}
+
+
 {#-
     Return the primary key as a list of {'name': the column of the MV, 'upstream': the column of the upstream, 'type': the type of both columns}, in
     the order of unique_key.
 
     The upstream's column is taken from the topmost projection of the optimized plan. This projection has an unchanged column as `column#1 AS
-    __bf_key_1#2`. The spelling of the name is taken from the relation, because the query may write the name in another case.
+    __bf_key_1#2`. The upstream's own spelling of the name is used, because the query may
+    write the name with other upper-case and lower-case letters.
 
     Refuse a column of unique_key if it is an expression, if it is another column than upstream_key says, or if its type cannot be a position.
 -#}
@@ -288,6 +301,36 @@
     {%- elif analysis.columns != last.query_columns -%}
         {{ return('the columns of its query changed from (' ~ last.query_columns ~ ') to (' ~ analysis.columns ~ ')') }}
     {%- endif -%}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{#-
+    Return the first setting of the session (as get_result_settings returned them) that has changed since a plan was made: {'setting',
+    'words': the name for a message, 'was', 'is'}; none if no setting has changed. A setting that is not set counts as its default. The value
+    EXCEPTION counts as the default as well: with EXCEPTION, Spark returns the same value or fails.
+-#}
+{% macro find_changed_setting(plan, settings) %}
+    {%- set recorded = plan.get('settings') -%}
+    {%- if recorded is none -%} {{ return(none) }} {%- endif -%}
+    {%- set now, corrupt = dbt_backfill.get_result_settings(settings, recorded), 'spark.sql.columnNameOfCorruptRecord' -%}
+    {#- An earlier version of this package always recorded the same 29 settings, even those that were not set. It recorded three of the 29 settings in
+        another form. -#}
+    {%- set is_of_earlier_version = 'spark.sql.legacy.typeCoercion.datetimeToString.enabled' in recorded
+        and 'spark.sql.parser.escapedStringLiterals' in recorded -%}
+    {%- set in_another_form = [corrupt, 'spark.sql.legacy.sizeOfNull', 'spark.sql.legacy.csv.enableDateTimeParsingFallback'] -%}
+    {%- set compared = recorded.keys() | reject('in', in_another_form) | list if is_of_earlier_version else dict(recorded, **now) -%}
+    {%- for name in compared -%}
+        {%- set default, values = dbt_backfill.default_of_result_setting(name), [] -%}
+        {%- for text in [recorded.get(name), now.get(name)] -%}
+            {%- do values.append(default if default is not none and (text is none or text | upper == 'EXCEPTION') else text or '') -%}
+        {%- endfor -%}
+        {%- if values[0] != values[1] and (name == corrupt or values[0] | lower != values[1] | lower) -%}
+            {%- set words = "the session's time zone" if name == 'spark.sql.session.timeZone' else name -%}
+            {%- set depends = 'may depend' if default is not none else 'depends' -%}
+            {{ return({'setting': name, 'words': words ~ ', on which its query ' ~ depends ~ ',', 'was': values[0], 'is': values[1]}) }}
+        {%- endif -%}
+    {%- endfor -%}
     {{ return(none) }}
 {% endmacro %}
 

@@ -228,8 +228,7 @@
 
     Arguments:
       counts (string): what the MERGE does. 'changes': it writes the staged rows, and each row that the query returns is updated or inserted,
-        so only the deleted rows have to be counted; 'all': it compares everything, so both numbers have to be counted; 'deleted': it only
-        deletes.
+        so only the deleted rows have to be counted; 'all': it compares everything, so both numbers have to be counted; 'deleted': it only deletes.
       merged (dict): what run_merge returned.
       staged (dict or none): as stage_changes returned it.
       number (int): the number of the MERGE in the barrier, counted from the end. The last MERGE has the number 1.

@@ -239,6 +239,18 @@
 {% endmacro %}
 
 
+{#- Return the key with this order in each of its columns. An ascending order is not recorded. -#}
+{% macro with_order(keys, order) %}
+    {%- set ordered = [] -%}
+    {%- for key in keys -%}
+        {%- set entries = {} -%}
+        {%- for name, value in key.items() if name != 'order' -%} {%- do entries.update({name: value}) -%} {%- endfor -%}
+        {%- do ordered.append(dict(entries, order=order) if order == 'descending' else entries) -%}
+    {%- endfor -%}
+    {{ return(ordered) }}
+{% endmacro %}
+
+
 {#-
     Return the key of a query. Each column of the key gets an entry `position`: the column of the progress table that has its position. If the key of
     the committed plan has the same column of the upstream, its `position` is kept. Otherwise the position gets a new column, with the name of the

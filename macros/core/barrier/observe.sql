@@ -41,8 +41,7 @@
       reads_nothing (boolean): true in a run with `--empty` or `--sample`, which takes over no table.
 -#}
 {% macro observe_tables(backfill, reads_nothing=false) %}
-    {%- set settings = dbt_backfill.read_settings() -%}
-    {%- do dbt_backfill.check_settings(backfill, settings) -%}
+    {%- set settings = dbt_backfill.read_settings(backfill) -%}
     {%- set existing = dbt_backfill.get_existing_relations(backfill) -%}
     {%- if existing.progress is not none and existing.mv is none -%}
         {#- dbt's list of tables is as old as the invocation. Another run may have created the MV in the meantime. -#}
@@ -112,8 +111,8 @@
         {%- if properties.get('dbt_backfill.format') != dbt_backfill.state_format()
                 or properties.get('format', '').startswith('iceberg') != (backfill.options.file_format == 'iceberg') -%}
             {%- do dbt_backfill.refuse(
-                backfill.barriers.render() ~ ' has the name of its history, but this version of the package cannot write to it in the format '
-                    ~ backfill.options.file_format,
+                'the table ' ~ backfill.barriers.render() ~ ' has the name of its history, but it is not a history in the format '
+                    ~ backfill.options.file_format ~ ' that this version of the package can write',
                 'Drop or rename that table; barriers do not need an old history', mv=backfill.get('name')
             ) -%}
         {%- endif -%}
@@ -164,10 +163,7 @@
       properties (dict): of the MV; none if they have not been read yet.
 -#}
 {% macro observe_existing(backfill, existing, settings=none, properties=none) %}
-    {%- if settings is none -%}
-        {%- set settings = dbt_backfill.read_settings() -%}
-        {%- do dbt_backfill.check_settings(backfill, settings) -%}
-    {%- endif -%}
+    {%- if settings is none -%} {%- set settings = dbt_backfill.read_settings(backfill) -%} {%- endif -%}
     {%- set mv = dbt_backfill.read_mv(
         backfill, dbt_backfill.read_listed_properties(existing.mv, backfill.mv) if properties is none else properties
     ) -%}

@@ -264,8 +264,7 @@
                 '{', {%- if scan %} '"checked":', to_json(checked), ',', {%- endif %} '"plan":', coalesce(stored_plan, 'null'), '}'
             );
             {%- else %}
-            {{ dbt_backfill.get_store_plan_statements(backfill, counted) }}
-            {{ dbt_backfill.get_next_plan_sql(backfill, plan.epoch, known) }};
+            {{ dbt_backfill.get_store_plan_statements(backfill, counted, known) }}
             {%- endif %}
         else
             select to_json(struct({{ ((['lost'] if handler else []) + known) | join(', ') }}));
@@ -335,6 +334,55 @@
 
 
 {#-
+    Return a select of one struct about the rows of a scan: {'row_count', 'null_keys', 'duplicates': true if a key may occur twice,
+    'vnode_row_counts', 'upstream_row_count'}. The select needs one pass over the key columns, or two passes if many rows are read.
+
+    Rows are grouped by the hash from which the vnode is computed: one bigint instead of the key's columns. Different keys with the same hash look
+    like duplicates here. So if there are duplicates, `get_duplicate_keys_sql` compares the keys themselves.
+
+    Arguments:
+      scan (string): a select of the rows.
+      total (string): a SQL expression of the upstream's number of rows.
+      check_key (boolean): false to count only the rows per vnode, which needs no shuffle of the keys.
+      many (boolean): true if so many rows are read that a separate pass for the duplicates is cheaper, see get_twice_by_words_sql.
+-#}
+{% macro get_key_check_sql(scan, total, keys, vnode_count, check_key, many=false) -%}
+    {#- Use the last column of the key that is a whole number or a date: neighbouring rows in the order of the key have close values in this
+        column. -#}
+    {%- set numbers = keys | selectattr('type', 'in', ['tinyint', 'smallint', 'int', 'bigint', 'date']) | list if check_key and many else [] -%}
+    {%- set by_hash = check_key and not numbers -%}
+    select named_struct(
+        'upstream_row_count', {{ total }},
+        'row_count', coalesce(sum(row_count), 0),
+        'null_keys', coalesce(sum(null_keys), 0),
+        'duplicates', {{ dbt_backfill.get_twice_by_words_sql(scan, keys, numbers[-1]) if numbers else 'coalesce(max(most), 0) > 1' }},
+        'vnode_row_counts', map_from_entries(collect_list(struct(vnode, row_count)))
+    )
+    from (
+        select
+            cast(pmod(hash, {{ vnode_count }}) as int) as vnode,
+            sum(row_count) as row_count,
+            sum(null_keys) as null_keys,
+            max({{ 'row_count' if by_hash else '0' }}) as most
+        from (
+            select
+                hash,
+                {{ 'count(*)' if by_hash else '1' }} as row_count,
+                {{ 'count_if(null_key)' if by_hash else 'int(null_key)' }} as null_keys
+            from (
+                select
+                    {{ dbt_backfill.key_hash_expression(keys) }} as hash,
+                    {{ dbt_backfill.null_key_predicate(dbt_backfill.upstream_columns(keys)) }} as null_key
+                from ({{ scan }})
+            )
+            {{ 'group by hash' if by_hash }}
+        )
+        group by vnode
+    )
+{%- endmacro %}
+
+
+{#-
     Return the part of a script that reads changes. Lost changes are found only when they are read, because the log does not always record a VACUUM or
     a change of columns. The read is a statement of its own, such as CACHE TABLE. A query that sets a variable would fail with an error without a
     condition, which no handler can catch.
@@ -352,53 +400,4 @@
     {%- if handler %}
         end;
     {%- endif -%}
-{%- endmacro %}
-
-
-{#-
-    Return statements of a script that store a plan, if no plan is stored for its epoch yet. If two runs store a plan at the same time, only one plan
-    is stored. Both runs then execute this plan.
--#}
-{% macro get_store_plan_statements(backfill, plan) -%}
-    set planned = {{ dbt_backfill.get_plan_json_sql(plan) }};
-    {% set sql -%}
-        update {{ backfill.progress.render() }}
-        set plan_id = {{ dbt_backfill.string_literal(plan.plan_id) }}, plan_kind = {{ dbt_backfill.string_literal(plan.kind) }},
-            plan = if(vnode = 0, __bf_planned__, null)
-        where epoch = {{ plan.epoch - 1 }} and plan_id is null
-    {%- endset -%}
-    {{ dbt_backfill.get_state_statement(
-        backfill, sql, {'__bf_planned__': dbt_backfill.literal_expression('planned', 'string')}
-    ) }}
-{%- endmacro %}
-
-
-{#-
-    Return a statement of a script that moves the state. On Delta a conflict with another run raises no error, and the script then reads the state. On
-    Iceberg a conflict fails the script.
-
-    Arguments:
-      sql (string): an UPDATE or a MERGE. Its condition has the epoch and the plan, so it changes nothing if it is sent again.
-      literals (dict): text in `sql` -> SQL expression of the literal that replaces it, see get_execute_with_literals_sql. An UPDATE of an
-        Iceberg table cannot use variables.
--#}
-{% macro get_state_statement(backfill, sql, literals={}) -%}
-    {%- set update = dbt_backfill.get_execute_with_literals_sql(sql, literals) if literals else sql -%}
-    {{ dbt_backfill.get_yielding_sql(update, backfill.options.file_format) }}
-{%- endmacro %}
-
-
-{#-
-    Return a select of JSON with the plan that is stored for an epoch ('plan', null if no plan is stored) and the script's variables `known`. The
-    select reads all rows of the progress table: with a filter, Delta would run a job that looks for files to skip.
--#}
-{% macro get_next_plan_sql(relations, epoch, known=[]) -%}
-    select concat('{',
-        {%- for name in known %}
-        coalesce(concat('"{{ name }}":', to_json({{ name }}), ','), ''),
-        {%- endfor %}
-        '"plan":', coalesce(max(if(vnode = 0 and epoch = {{ epoch - 1 }}, plan, null)), 'null'), '}'
-    )
-    {#- The columns of the key are left out: a column with the name of a variable would hide that variable. #}
-    from (select vnode, epoch, plan from {{ relations.progress.render() }})
 {%- endmacro %}

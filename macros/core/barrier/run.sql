@@ -22,8 +22,7 @@
     {%- set feed = dbt_backfill.get_change_table(options.change_feed, upstream.relation, sql)
         if options.change_feed and not upstream.get('feed') else none -%}
     {%- set query = dbt_backfill.substitute_upstream(sql, upstream.relation) -%}
-    {%- set relations = dbt_backfill.get_relations(mv) -%}
-    {%- do dbt_backfill.check_state_names(relations, options) -%}
+    {%- set relations = dbt_backfill.get_checked_relations(mv, options) -%}
     {%- do dbt_backfill.check_options_of_upstream(upstream, feed, options) -%}
     {{ return(dict(
         relations, options=options, upstream=upstream, feed=feed, sql=sql, query=query, query_hash=local_md5(dbt_backfill.get_words(query) | join(' ')),
@@ -327,27 +326,6 @@
     {%- if run.plan is none -%} {{ return(end ~ ('' if complete else progress) ~ ruled) }} {%- endif -%}
     {%- set barriers = 'BARRIER ' if run.first == run.plan.epoch else 'BARRIERS ' ~ run.first ~ ' to ' -%}
     {{ return(barriers ~ run.plan.epoch ~ progress ~ (', ' ~ end if run.ended else ', BUDGET SPENT' if run.spent else '') ~ ruled) }}
-{% endmacro %}
-
-
-{#- Report the run as dbt's result of the model. With the adapter, run_results.json also gets fields. -#}
-{% macro store_result_of_run(result) %}
-    {%- if adapter.type() == 'spark_backfill' -%}
-        {%- set state, progress = result.state, dbt_backfill.get_progress(result.state) -%}
-        {%- set rate, left = result.rows_backfilled / result.read_seconds if result.read_seconds else none, progress.rows_left -%}
-        {%- do store_result('main', response=adapter.barrier_response(
-            message=result.message, epoch=state.epoch, kind=result.plan.kind if result.plan else none, barriers=result.barriers,
-            progress=progress.share, backfill_finished=dbt_backfill.is_complete(state),
-            row_count=state.get('row_count'), upstream_row_count=state.committed.get('upstream_row_count'), rows_left=left,
-            rows_per_second=rate, seconds_left=0.0 if left == 0 else (left / rate if rate and left else none),
-            lag_seconds=state.get('lag_seconds'), upstream_version=state.get('upstream_version'),
-            rows_backfilled=result.rows_backfilled, rows_changed=result.changed, rows_deleted=result.deleted
-        )) -%}
-    {%- else -%}
-        {%- set rows = result.rows_backfilled + result.changed + result.deleted -%}
-        {%- set code = 'BARRIER' if result.barriers else 'NO-OP' -%}
-        {%- do store_raw_result('main', message=result.message, code=code, rows_affected=rows | string) -%}
-    {%- endif -%}
 {% endmacro %}
 
 

@@ -85,18 +85,6 @@
 {% endmacro %}
 
 
-{#- Return the key with this order in each of its columns. An ascending order is not recorded. -#}
-{% macro with_order(keys, order) %}
-    {%- set ordered = [] -%}
-    {%- for key in keys -%}
-        {%- set entries = {} -%}
-        {%- for name, value in key.items() if name != 'order' -%} {%- do entries.update({name: value}) -%} {%- endfor -%}
-        {%- do ordered.append(dict(entries, order=order) if order == 'descending' else entries) -%}
-    {%- endfor -%}
-    {{ return(ordered) }}
-{% endmacro %}
-
-
 {#-
     Return tuple_predicate in the order of the backfill: `<` means that a key comes earlier in the backfill. `columns` are the key's columns, under
     any names.
@@ -285,55 +273,6 @@
             )) as bounds
         from ranked
         group by __bf_file, __bf_split
-    )
-{%- endmacro %}
-
-
-{#-
-    Return a select of one struct about the rows of a scan: {'row_count', 'null_keys', 'duplicates': true if a key may occur twice,
-    'vnode_row_counts', 'upstream_row_count'}. The select needs one pass over the key columns, or two passes if many rows are read.
-
-    Rows are grouped by the hash from which the vnode is computed: one bigint instead of the key's columns. Different keys with the same hash look
-    like duplicates here. So if there are duplicates, `get_duplicate_keys_sql` compares the keys themselves.
-
-    Arguments:
-      scan (string): a select of the rows.
-      total (string): a SQL expression of the upstream's number of rows.
-      check_key (boolean): false to count only the rows per vnode, which needs no shuffle of the keys.
-      many (boolean): true if so many rows are read that a separate pass for the duplicates is cheaper, see get_twice_by_words_sql.
--#}
-{% macro get_key_check_sql(scan, total, keys, vnode_count, check_key, many=false) -%}
-    {#- Use the last column of the key that is a whole number or a date: neighbouring rows in the order of the key have close values in this
-        column. -#}
-    {%- set numbers = keys | selectattr('type', 'in', ['tinyint', 'smallint', 'int', 'bigint', 'date']) | list if check_key and many else [] -%}
-    {%- set by_hash = check_key and not numbers -%}
-    select named_struct(
-        'upstream_row_count', {{ total }},
-        'row_count', coalesce(sum(row_count), 0),
-        'null_keys', coalesce(sum(null_keys), 0),
-        'duplicates', {{ dbt_backfill.get_twice_by_words_sql(scan, keys, numbers[-1]) if numbers else 'coalesce(max(most), 0) > 1' }},
-        'vnode_row_counts', map_from_entries(collect_list(struct(vnode, row_count)))
-    )
-    from (
-        select
-            cast(pmod(hash, {{ vnode_count }}) as int) as vnode,
-            sum(row_count) as row_count,
-            sum(null_keys) as null_keys,
-            max({{ 'row_count' if by_hash else '0' }}) as most
-        from (
-            select
-                hash,
-                {{ 'count(*)' if by_hash else '1' }} as row_count,
-                {{ 'count_if(null_key)' if by_hash else 'int(null_key)' }} as null_keys
-            from (
-                select
-                    {{ dbt_backfill.key_hash_expression(keys) }} as hash,
-                    {{ dbt_backfill.null_key_predicate(dbt_backfill.upstream_columns(keys)) }} as null_key
-                from ({{ scan }})
-            )
-            {{ 'group by hash' if by_hash }}
-        )
-        group by vnode
     )
 {%- endmacro %}
 

@@ -1,20 +1,21 @@
 {#-
     Return the settings of the session that were set, as a dict of texts. A plain SET is not used, because it would treat a comment after it, such as
-    dbt's query comment, as a part of the statement.
+    dbt's query comment, as a part of the statement. If `backfill` is given, refuse a session in which its barriers are not exact, see check_settings.
 -#}
-{% macro read_settings() %}
+{% macro read_settings(backfill=none) %}
     {%- set settings = {} -%}
     {%- for row in dbt_backfill.run_table('read the settings', "execute immediate 'set'") -%}
         {%- do settings.update({row[0]: row[1]}) -%}
     {%- endfor -%}
+    {%- if backfill is not none -%} {%- do dbt_backfill.check_settings(backfill, settings) -%} {%- endif -%}
     {{ return(settings) }}
 {% endmacro %}
 
 
 {#-
     Return a SQL map of the three settings that a plan records only if its query depends on them, see find_used_settings. Users often set these
-    settings, and the defaults depend on the machine. A function returns the time zone. No function returns the other two settings, so the map has
-    expressions whose results depend on these settings.
+    settings, and the defaults depend on the machine. Spark SQL has a function that returns the time zone, but no function
+    that returns the other two settings. For these, the map has expressions whose results depend on the setting.
 -#}
 {% macro common_settings_sql() -%}
     map(
@@ -87,36 +88,6 @@
 {% macro read_result_settings(settings) %}
     {%- set common = dbt_backfill.run_json('read the common settings', 'select to_json(' ~ dbt_backfill.common_settings_sql() ~ ')')[0] -%}
     {{ return(dbt_backfill.get_result_settings(dict(settings, **common), common)) }}
-{% endmacro %}
-
-
-{#-
-    Return the first setting of the session (as get_result_settings returned them) that has changed since a plan was made: {'setting',
-    'words': the name for a message, 'was', 'is'}; none if no setting has changed. A setting that is not set counts as its default. The value
-    EXCEPTION counts as the default as well: with EXCEPTION, Spark returns the same value or fails.
--#}
-{% macro find_changed_setting(plan, settings) %}
-    {%- set recorded = plan.get('settings') -%}
-    {%- if recorded is none -%} {{ return(none) }} {%- endif -%}
-    {%- set now, corrupt = dbt_backfill.get_result_settings(settings, recorded), 'spark.sql.columnNameOfCorruptRecord' -%}
-    {#- An earlier version of this package always recorded the same 29 settings, even those that were not set. It recorded three of the 29 settings in
-        another form. -#}
-    {%- set is_of_earlier_version = 'spark.sql.legacy.typeCoercion.datetimeToString.enabled' in recorded
-        and 'spark.sql.parser.escapedStringLiterals' in recorded -%}
-    {%- set in_another_form = [corrupt, 'spark.sql.legacy.sizeOfNull', 'spark.sql.legacy.csv.enableDateTimeParsingFallback'] -%}
-    {%- set compared = recorded.keys() | reject('in', in_another_form) | list if is_of_earlier_version else dict(recorded, **now) -%}
-    {%- for name in compared -%}
-        {%- set default, values = dbt_backfill.default_of_result_setting(name), [] -%}
-        {%- for text in [recorded.get(name), now.get(name)] -%}
-            {%- do values.append(default if default is not none and (text is none or text | upper == 'EXCEPTION') else text or '') -%}
-        {%- endfor -%}
-        {%- if values[0] != values[1] and (name == corrupt or values[0] | lower != values[1] | lower) -%}
-            {%- set words = "the session's time zone" if name == 'spark.sql.session.timeZone' else name -%}
-            {%- set depends = 'may depend' if default is not none else 'depends' -%}
-            {{ return({'setting': name, 'words': words ~ ', on which its query ' ~ depends ~ ',', 'was': values[0], 'is': values[1]}) }}
-        {%- endif -%}
-    {%- endfor -%}
-    {{ return(none) }}
 {% endmacro %}
 
 

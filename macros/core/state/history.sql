@@ -63,8 +63,7 @@
     Delta's own auto-compaction is not used, because it looks for small files at every commit.
 
     Arguments:
-      written (int or none): the last epoch that the history is known to have; none if the history does not exist.
-      epoch (int): the committed epoch.
+      written (int or none): the last epoch that the history is known to have; none if the history does not exist. epoch (int): the committed epoch.
 -#}
 {% macro get_history_statements(relations, written, epoch) -%}
     {%- set since = written if written is not none else -1 -%}

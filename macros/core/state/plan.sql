@@ -66,6 +66,56 @@
 {%- endmacro %}
 
 
+{#-
+    Return statements of a script that store a plan, if no plan is stored for its epoch yet. If two runs store a plan at the same time, only one plan
+    is stored. Both runs then execute this plan. The last statement selects the stored plan, see get_next_plan_sql.
+-#}
+{% macro get_store_plan_statements(backfill, plan, known=[]) -%}
+    set planned = {{ dbt_backfill.get_plan_json_sql(plan) }};
+    {% set sql -%}
+        update {{ backfill.progress.render() }}
+        set plan_id = {{ dbt_backfill.string_literal(plan.plan_id) }}, plan_kind = {{ dbt_backfill.string_literal(plan.kind) }},
+            plan = if(vnode = 0, __bf_planned__, null)
+        where epoch = {{ plan.epoch - 1 }} and plan_id is null
+    {%- endset -%}
+    {{ dbt_backfill.get_state_statement(
+        backfill, sql, {'__bf_planned__': dbt_backfill.literal_expression('planned', 'string')}
+    ) }}
+    {{ dbt_backfill.get_next_plan_sql(backfill, plan.epoch, known) }};
+{%- endmacro %}
+
+
+{#-
+    Return a statement of a script that moves the state. On Delta a conflict with another run raises no error, and the script then reads the state. On
+    Iceberg a conflict fails the script.
+
+    Arguments:
+      sql (string): an UPDATE or a MERGE. Its condition has the epoch and the plan, so it changes nothing if it is sent again.
+      literals (dict): text in `sql` -> SQL expression of the literal that replaces it, see get_execute_with_literals_sql. An UPDATE of an
+        Iceberg table cannot use variables.
+-#}
+{% macro get_state_statement(backfill, sql, literals={}) -%}
+    {%- set update = dbt_backfill.get_execute_with_literals_sql(sql, literals) if literals else sql -%}
+    {{ dbt_backfill.get_yielding_sql(update, backfill.options.file_format) }}
+{%- endmacro %}
+
+
+{#-
+    Return a select of JSON with the plan that is stored for an epoch ('plan', null if no plan is stored) and the script's variables `known`. The
+    select reads all rows of the progress table: with a filter, Delta would run a job that looks for files to skip.
+-#}
+{% macro get_next_plan_sql(relations, epoch, known=[]) -%}
+    select concat('{',
+        {%- for name in known %}
+        coalesce(concat('"{{ name }}":', to_json({{ name }}), ','), ''),
+        {%- endfor %}
+        '"plan":', coalesce(max(if(vnode = 0 and epoch = {{ epoch - 1 }}, plan, null)), 'null'), '}'
+    )
+    {#- The columns of the key are left out: a column with the name of a variable would hide that variable. #}
+    from (select vnode, epoch, plan from {{ relations.progress.render() }})
+{%- endmacro %}
+
+
 {#- Return the fields of a source, see the contract of the upstreams. For a change table, describe_change_table returns the `definition`. -#}
 {% macro source_fields() %}
     {{ return(['role', 'relation', 'kind', 'id', 'version', 'committed_at', 'definition']) }}

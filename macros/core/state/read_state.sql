@@ -16,9 +16,8 @@
     }
 
     Arguments:
-      settings (dict): the session's settings, see read_settings; none if they are not compared.
-      history_of (string): the id of the MV, if its history exists and is to be read; else none.
-      controls_of (string): the id of the MV whose control is to be read; else none.
+      settings (dict): the session's settings, see read_settings; none if they are not compared. history_of (string): the id of the MV, if its history
+      exists and is to be read; else none. controls_of (string): the id of the MV whose control is to be read; else none.
 -#}
 {% macro read_state(relations, settings=none, history_of=none, controls_of=none) %}
     {%- set sql = dbt_backfill.get_state_sql(

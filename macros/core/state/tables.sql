@@ -36,10 +36,12 @@
 
 
 {#-
-    Refuse an MV if another node of the project makes a table with the name of the MV's state, history, live view or next generation. Otherwise dbt
-    would replace one of the two tables by the other, or this package would treat the other node's table as a table of the MV.
+    Return the tables of an MV, see get_relations. Refuse the MV if another node of the project makes a table with the name of the MV's state, history,
+    live view or next generation. Otherwise dbt would replace one of the two tables by the other, or this package would treat the other node's table
+    as a table of the MV.
 -#}
-{% macro check_state_names(relations, options) %}
+{% macro get_checked_relations(mv, options) %}
+    {%- set relations = dbt_backfill.get_relations(mv) -%}
     {%- set own, next = [], dbt_backfill.get_next_relations(relations.mv).values() | list if options.full_refresh_mode == 'beside' else [] -%}
     {%- for name in dbt_backfill.companion_names() + (['live'] if options.live_view else []) -%}
         {%- do own.append(relations[name]) -%}
@@ -55,6 +57,7 @@
             ) -%}
         {%- endif -%}
     {%- endfor -%}
+    {{ return(relations) }}
 {% endmacro %}
 
 

@@ -168,12 +168,6 @@
 {%- endmacro %}
 
 
-{#- Return the number of the state's format. A state with another number is refused. -#}
-{% macro state_format() %}
-    {{ return('2') }}
-{% endmacro %}
-
-
 {#-
     This part is about the columns by which the MV is partitioned. Delta stores the values of these columns as text, in its log and in names of
     folders. Delta reads two kinds of values back differently. An empty string becomes null. When clocks are set back, an hour occurs twice, and a
@@ -209,13 +203,7 @@
 {% endmacro %}
 
 
-{#- Return the columns by which a Delta table is partitioned. The types are returned without the part in brackets. -#}
-{% macro get_partition_columns(backfill, columns) %}
-    {%- set partitions, found = backfill.get('partitions'), [] -%}
-    {%- if backfill.options.file_format != 'delta' -%} {{ return(found) }} {%- endif -%}
-    {%- if partitions is none -%} {%- set partitions = dbt_backfill.get_configured_partitions() -%} {%- endif -%}
-    {%- for column in columns if column.name | lower in partitions -%}
-        {%- do found.append({'name': column.name, 'type': column.type.split('(')[0].split(' ')[0]}) -%}
-    {%- endfor -%}
-    {{ return(found) }}
+{#- Return the number of the state's format. A state with another number is refused. -#}
+{% macro state_format() %}
+    {{ return('2') }}
 {% endmacro %}

@@ -212,8 +212,7 @@
     the catalog entry of a column may change the column's values only if it also rewrites the table.
 
     Arguments:
-      before, now (dict): results of get_seen_table; `before` is {} if the plan has no such record.
-      facts (dict): the current facts of the table.
+      before, now (dict): results of get_seen_table; `before` is {} if the plan has no such record. facts (dict): the current facts of the table.
 -#}
 {% macro find_unlike_table(before, now, facts) %}
     {%- if before.get('begun') and now.get('begun') and before.begun != now.begun -%} {{ return('its change table was created again') }} {%- endif -%}

@@ -2,9 +2,8 @@
     Stage the rows of a plan. A live database has no version that can be read again, so the rows of the plan are read once and kept in `<mv>__staged`.
     The plan gets a version at which these rows, together with later events of the feed, are exact.
 
-    The order of the steps is fixed: read which transactions of the database the reader sees; read the rows; read the position of the WAL,
-    up to which the rows may show commits; wait until the feed has landed up to this position. In another order, rows could be lost or be newer than
-    the version.
+    The order of the steps is fixed: read which transactions of the database the reader sees; read the rows; read the position of the WAL, up to which
+    the rows may show commits; wait until the feed has landed up to this position. In another order, rows could be lost or be newer than the version.
 
     Return {
       'plan': the plan for that version, with the staged rows as a source of the role `stage`; unchanged if nothing has to be staged,
@@ -16,8 +15,8 @@
     }
 
     Arguments:
-      again (boolean): true to ignore the rows that this run or another run has kept. This is needed if the rows were unclear or are gone, if the
-        database may have lost the commits of these rows, or if a row had an unreadable value that may have been corrected after the read.
+      again (boolean): true to read the rows again, although this run or another run has kept them. The kept rows may be gone, their version may be
+        unknown, the database may have lost their commits, or a user may have corrected a value that could not be read.
 -#}
 {% macro postgres_stage_range(backfill, state, observed, plan, again=false) %}
     {%- if dbt_backfill.get_checked_scan(backfill, state, plan) is none -%}
@@ -41,7 +40,7 @@
         ) -%}
     {%- elif waited.get('altered') -%}
         {%- do dbt_backfill.refuse(
-            'its upstream has a value in ' ~ waited.altered ~ ' that Spark would read as another value: an infinity, or a time that is too old',
+            'its upstream has a value in ' ~ waited.altered ~ ', an infinity or a time that is too old, which Spark would read as another value',
             'Correct the value, or leave the column out of the query; if the value is the last day of the year 9999, add check ('
                 ~ waited.altered ~ " < 'infinity') to the table", mv=backfill.get('name')
         ) -%}

@@ -102,7 +102,7 @@ def test_what_spark_does_not_merge_into_is_refused_with_its_reason(
     check: Any, refused: Any
 ) -> None:
     error = "org.apache.spark.AnalysisException: no value for the IDENTITY column k. SQLSTATE: 1"
-    with refused("Spark does not merge the rows of its query into lake.mv: no value for the IDEN"):
+    with refused("Spark cannot merge the rows of the model into lake.mv: no value for the IDEN"):
         check(plan=f"== Analyzed Logical Plan ==\n{error}\n")
 
 

@@ -27,7 +27,7 @@ def run(**changes: Any) -> Any:
 
 @pytest.fixture
 def allow(macros: Macros, backfill: Any, make_state: Any) -> Callable[..., Any]:
-    """Return the allowance of the next barrier: the number of rows, and the limit that applies."""
+    """Return how many rows the next barrier may read, and which limit sets this number."""
 
     def allow(loop: Any = None, control: Any = None, **options: Any) -> Any:
         backfill["options"].update(options)

@@ -46,7 +46,7 @@ def test_a_table_of_the_project_that_has_the_name_of_a_state_is_refused(
             name=f"lake.{alias}".replace("MV__B", "mv__b")
         )
     ):
-        macros.call("check_state_names", relations, BESIDE)
+        macros.call("get_checked_relations", relations["mv"], BESIDE)
 
 
 @pytest.mark.parametrize("alias", ["mv__next", "mv__live"])
@@ -54,7 +54,7 @@ def test_a_next_generation_and_a_live_view_are_only_where_there_are_to_be(
     macros: Macros, relations: Any, nodes: dict[str, Any], alias: str
 ) -> None:
     nodes["model.p.other"] = {**OTHER, "alias": alias}
-    macros.call("check_state_names", relations, IN_PLACE)
+    macros.call("get_checked_relations", relations["mv"], IN_PLACE)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_other_names_are_let_pass(
     macros: Macros, relations: Any, nodes: dict[str, Any], node: dict[str, Any]
 ) -> None:
     nodes["model.p.other"] = {**OTHER, **node}
-    macros.call("check_state_names", relations, BESIDE)
+    macros.call("get_checked_relations", relations["mv"], BESIDE)
 
 
 def test_partitions_are_for_a_live_database_only(

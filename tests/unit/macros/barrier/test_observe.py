@@ -488,11 +488,11 @@ def test_a_catalog_that_caches_is_refused_before_the_state_counts(
     class CachesError(Exception):
         pass
 
-    def check_settings(backfill: Any, settings: Any) -> None:
+    def read_settings(backfill: Any) -> None:
         raise CachesError
 
     options["file_format"] = "iceberg"
-    macros.stub("check_settings", check_settings)
+    macros.stub("read_settings", read_settings)
     with pytest.raises(CachesError):
         observe(exist, rows=3)
     assert macros.statements == []
