@@ -19,7 +19,7 @@
     {%- endif -%}
     {{ return({
         'relation': relation, 'kind': format, 'upstream': upstream, 'operation': feed.operation, 'sequence': feed.sequence,
-        'deletes': feed.deletes, 'before_images': feed.before_images,
+        'deletes': feed.deletes, 'before_images': feed.before_images, 'ordered_texts': feed.ordered_texts,
     }) }}
 {% endmacro %}
 
@@ -47,6 +47,8 @@
     of a key. An event is late if an earlier barrier has read an event of the same key with the same or a later sequence. Late events are left out. To
     find them, from_version of the change table is read for the keys of events that may be late.
 
+    A row without an operation, or without a key, is not an event: it is a tombstone or a heartbeat of the program that writes the change table.
+
     Arguments:
       columns (list): as get_feed_columns returned them.
       view (string): see upstream_changes.
@@ -59,20 +61,22 @@
     {%- set no_upserts, same_key = [], [] -%}
     {%- for value in feed.deletes + feed.before_images -%} {%- do no_upserts.append(dbt_backfill.string_literal(value)) -%} {%- endfor -%}
     {%- for column in key -%} {%- do same_key.append('earlier.' ~ column ~ ' = event.' ~ column) -%} {%- endfor -%}
+    {%- set is_event = dbt_backfill.identifier(feed.operation) ~ ' is not null and (' ~ key | join(' is not null or ') ~ ' is not null)' -%}
     {%- set events -%}
     with events as (
         select
             {{ dbt_backfill.identifiers(columns) }},
             {{ sequence }} as __bf_version,
-            coalesce({{ operation }} not in ({{ no_upserts | join(', ') }}), true) as __bf_is_upsert
+            {{ operation }} not in ({{ no_upserts | join(', ') }}) as __bf_is_upsert
         from (
             {{ added.events }}
         )
-        where __bf_is_upsert
+        where __bf_is_upsert and {{ is_event }}
     ),
     before as (
         select {{ key | join(', ') }}, {{ sequence }} as __bf_version
         from {{ dbt_backfill.ask(feed, 'upstream_read')(feed, from_version) }}
+        where {{ is_event }}
     ),
     late as (
         select distinct {{ key | join(', ') }}
@@ -90,7 +94,7 @@
     left join earlier on {{ same_key | join(' and ') }}
     where earlier.__bf_version is null or event.__bf_version > earlier.__bf_version
     {%- endset -%}
-    {{ return(dict(added, events=events, may_repeat=true)) }}
+    {{ return(dict(added, events=events, may_repeat=true, tells_before=false)) }}
 {% endmacro %}
 
 
@@ -104,6 +108,7 @@
             'Set operation and sequence to columns of this table: ' ~ types.keys() | join(', ')
         ) -%}
     {%- endfor -%}
+    {%- do dbt_backfill.check_sequence(feed, types) -%}
     {%- set texts = [] -%}
     {%- for column in upstream if 'string' in column.type and 'string' in types.get(column.name | lower, '') -%}
         {%- do texts.append(column.name) -%}
@@ -124,4 +129,22 @@
         {%- endif -%}
     {%- endfor -%}
     {{ return(upstream | map(attribute='name') | list) }}
+{% endmacro %}
+
+
+{#-
+    Refuse texts as the sequence of events, unless the user declares that these texts are in order. As a text, 999 comes after 1000.
+
+    Arguments:
+      types (dict): of the change table's columns, by their names in lower case.
+-#}
+{% macro check_sequence(feed, types) %}
+    {%- for column in feed.sequence if not feed.ordered_texts and types[column | lower].startswith(('string', 'char', 'varchar')) -%}
+        {%- do dbt_backfill.refuse(
+            'its change_feed ' ~ feed.relation.render() ~ ' has the sequence ' ~ column ~ ' as ' ~ types[column | lower]
+                ~ ', and texts are ordered letter by letter: 1000 comes before 999',
+            "Set sequence to a column with a number, a timestamp or a date. Or set 'ordered_texts': true in change_feed, if the texts always have the "
+                ~ 'same length, such as mysql-bin.000042'
+        ) -%}
+    {%- endfor -%}
 {% endmacro %}

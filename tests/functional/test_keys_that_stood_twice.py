@@ -10,6 +10,7 @@ is unique again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -137,3 +138,20 @@ def test_a_key_that_the_feed_does_not_tell_has_its_row(stood: Stood, name: str, 
 def test_no_re_anchor_is_needed_for_a_key_that_stood_twice(stood: Stood, name: str) -> None:
     assert stood.again.message(f"mv_{name}").startswith("BARRIER 2 (")
     assert "re-anchored" not in stood.again.output
+
+
+def test_the_other_row_of_a_key_stays_when_its_twin_is_updated_and_deleted(
+    new_project: Callable[[], Project],
+) -> None:
+    """The query does not return the twin that goes, so the MV has the row that stays."""
+    project = new_project()
+    project.create_table("up", "id int, v int, deleted boolean, note string")
+    project.sql("insert into {schema}.up values (1, 1, true, 'old'), (2, 2, false, '')")
+    query = f"select id, v from {source('up')} where not deleted"
+    project.write({"mv": model(query)}, sources=["up"]).run()
+    project.sql("insert into {schema}.up values (1, 7, false, 'new')")
+    project.run()
+    project.sql("update {schema}.up set note = 'purge' where id = 1 and deleted")
+    project.sql("delete from {schema}.up where id = 1 and deleted")
+    project.run()
+    assert project.rows("select * from {schema}.mv order by id") == [(1, 7), (2, 2)]

@@ -36,6 +36,14 @@ MACROS = Path(__file__).resolve().parents[2] / "macros"
 PREFIX = "dbt_macro__"
 
 
+def _fromjson(text: str, default: Any = None) -> Any:
+    """Return what dbt's `fromjson` returns: the default if the text is not JSON."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return default
+
+
 @dataclass(frozen=True)
 class Statement:
     """One `statement()` block."""
@@ -160,7 +168,7 @@ class Macros:
             "tojson": lambda value, default=None, sort_keys=False: json.dumps(
                 value, sort_keys=sort_keys
             ),
-            "fromjson": lambda text, default=None: json.loads(text),
+            "fromjson": _fromjson,
             "local_md5": _local_md5,
             "env_var": lambda name, default=None: default,
             "flags": SimpleNamespace(FULL_REFRESH=False, EMPTY=False),

@@ -9,7 +9,7 @@
 
       - keys whose events are not a chain of states (`__bf_unclear`),
       - keys that were inserted although the MV has them: a row existed already,
-      - keys whose only event deletes a row that Q does not return, although the MV has a row of that key,
+      - keys whose last event deletes a row that Q does not return, although the MV has a row of that key,
       - keys that the feed may report with another value than they have (`staged.altered_keys`). Several keys may be reported with the same value, and
         any of them may have changed. So all of them, in the upstream and in the MV up to the position, are in doubt. The stage does not have them.
 

@@ -193,7 +193,7 @@
     Return a statement of a script that makes a temporary view of one row per key: the columns of its last event, and facts about its events: {
       '__bf_deleted': true if the last event deletes the row,
       '__bf_inserted': true if the first event inserts a row: the key had no row before,
-      '__bf_gone': true if the only event deletes a row,
+      '__bf_gone': true if the first event removes a row and the last event deletes a row: the key had a row before, and has none now,
       '__bf_unclear': true if the events do not report the last state
     }
     A key is left out if nothing changed for the query: its first event removes the same values that its last event adds, in all columns that the
@@ -233,7 +233,7 @@
         false as __bf_unclear
         {%- else %}
         earliest.__bf_is_upsert as __bf_inserted,
-        events = 1 and not latest.__bf_is_upsert as __bf_gone,
+        not earliest.__bf_is_upsert and not latest.__bf_is_upsert as __bf_gone,
         {{ unclear }} as __bf_unclear
         {%- endif %}
     from (
@@ -241,8 +241,7 @@
             max_by(struct(*), {{ order }}) as latest,
             min_by(struct({{ before | join(', ') }}), {{ order }}) as earliest,
             sum(if(__bf_is_upsert, 1, -1)) as balance,
-            bit_xor(__bf_image) as images,
-            count(*) as events
+            bit_xor(__bf_image) as images
         from (
             {#- Spark cannot hash a map or a variant, so this hashes the JSON of the row. #}
             select *, {{ '0L' if changes.may_repeat or changes.one_commit else 'xxhash64(to_json(struct(* except (__bf_version, __bf_is_upsert)), '

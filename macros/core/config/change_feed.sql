@@ -9,6 +9,7 @@
       'sequence': its columns that order the events of a key, ascending,
       'deletes': the operations that delete, in lower case,
       'before_images': the operations of events that contain the previous row, in lower case,
+      'ordered_texts': true if the user says that texts in 'sequence' have the order of the events,
       'position': the column of positions; none if the upstream is not a PostgreSQL table,
       'xid': the column of transactions; none if there is no such column,
     only for PostgreSQL:
@@ -45,6 +46,7 @@
         'sequence': dbt_backfill.as_list(feed.sequence) if declared else none,
         'deletes': deletes if declared else none,
         'before_images': ['update_preimage', 'update_before', 'before', 'ub', '-u'] if declared else none,
+        'ordered_texts': feed.get('ordered_texts', false),
         'position': feed.get('position'), 'xid': feed.get('xid'), 'table': feed.get('table'), 'slot': feed.get('slot'),
         'wait_seconds': feed.get('wait_seconds', 60), 'finite': feed.get('finite', false),
     }) }}
@@ -60,7 +62,7 @@
     {%- if format not in ['landed', 'debezium', 'declared'] -%}
         {%- do dbt_backfill.refuse_option('the format of change_feed', format, 'landed, debezium or declared') -%}
     {%- endif -%}
-    {%- set own = ['operation', 'sequence', 'deletes', 'position', 'xid'] -%}
+    {%- set own = ['operation', 'sequence', 'ordered_texts', 'deletes', 'position', 'xid'] -%}
     {%- set known = ['relation', 'format', 'table', 'slot', 'wait_seconds', 'finite'] + own -%}
     {%- set missing = format == 'declared' and (feed.operation is not string or not feed.sequence) -%}
     {%- if not feed.relation or feed.keys() | reject('in', known) | list or missing -%}
@@ -81,8 +83,10 @@
     {%- for key in ['position', 'xid', 'table', 'slot'] if feed.get(key) is not none and feed[key] is not string -%}
         {%- do dbt_backfill.refuse_option('the ' ~ key ~ ' of change_feed', feed[key], 'a name') -%}
     {%- endfor -%}
-    {%- set finite, seconds = feed.get('finite', false), feed.get('wait_seconds', 60) -%}
-    {%- if finite is not boolean -%} {%- do dbt_backfill.refuse_option('finite of change_feed', finite, 'true or false') -%} {%- endif -%}
+    {%- set seconds = feed.get('wait_seconds', 60) -%}
+    {%- for key in ['finite', 'ordered_texts'] if feed.get(key, false) is not boolean -%}
+        {%- do dbt_backfill.refuse_option(key ~ ' of change_feed', feed[key], 'true or false') -%}
+    {%- endfor -%}
     {%- if seconds is not integer or seconds is boolean or seconds < 0 -%}
         {%- do dbt_backfill.refuse_option('the wait_seconds of change_feed', seconds, 'a whole number of 0 or more') -%}
     {%- endif -%}

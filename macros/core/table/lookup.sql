@@ -60,13 +60,16 @@
 {#-
     Return the table properties of a relation. Spark shows `*********(redacted)` for a property if its name or value looks like a secret or a URL. An
     example is a constraint of a column `url`. For a Delta table, DESCRIBE DETAIL shows all properties.
+
+    Arguments:
+      with_hidden (boolean): false to leave such properties hidden.
 -#}
-{% macro read_table_properties(relation) %}
+{% macro read_table_properties(relation, with_hidden=true) %}
     {%- set properties = {} -%}
     {%- for row in dbt_backfill.run_table('describe ' ~ relation.identifier, 'show tblproperties ' ~ relation.render()) -%}
         {%- do properties.update({row[0]: row[1]}) -%}
     {%- endfor -%}
-    {%- if 'delta.minReaderVersion' in properties and dbt_backfill.is_redacted(properties.values() | join(' ')) -%}
+    {%- if with_hidden and 'delta.minReaderVersion' in properties and dbt_backfill.is_redacted(properties.values() | join(' ')) -%}
         {%- do properties.update(dbt_backfill.read_delta_detail(relation).properties) -%}
     {%- endif -%}
     {{ return(properties) }}
@@ -86,13 +89,16 @@
 {% endmacro %}
 
 
-{#- Return the detail of a Delta table: {'id', 'properties', 'partitions': the names of the columns by which it is partitioned, as text}. -#}
+{#-
+    Return the detail of a Delta table: {'id', 'properties', 'partitions': the names of the columns by which it is partitioned, as text}. A Thrift server
+    returns the properties as text, and does not escape the quotes of a value. Then another statement reads the properties.
+-#}
 {% macro read_delta_detail(relation) %}
     {%- set row = dbt_backfill.run_table('describe ' ~ relation.identifier, 'describe detail ' ~ relation.render())[0] -%}
     {%- set properties = row['properties'] -%}
     {{ return({
         'id': row['id'],
-        'properties': fromjson(properties) if properties is string else (properties or {}),
+        'properties': dbt_backfill.read_table_properties(relation, with_hidden=false) if properties is string else (properties or {}),
         'partitions': row.get('partitionColumns') | string,
     }) }}
 {% endmacro %}

@@ -192,8 +192,8 @@
                     ~ ' in version ' ~ after.replaced.version,
             dbt_backfill.feed_refusal(upstream, properties)
         )) }}
-    {%- elif after.altered -%}
-        {{ return(dbt_backfill.new_gap('columns of the upstream were changed in version ' ~ after.altered.version)) }}
+    {%- elif after.altered or after.changed and dbt_backfill._has_other_types(upstream, committed) -%}
+        {{ return(dbt_backfill.new_gap('columns of the upstream were changed in version ' ~ (after.altered or after.changed).version)) }}
     {%- elif after.vacuumed or not dbt_backfill.delta_upstream_readable(upstream, {'version': since + 1, 'id': upstream.id}) -%}
         {{ return(dbt_backfill.new_gap('the changes since version ' ~ since ~ ' were vacuumed')) }}
     {%- endif -%}
@@ -204,7 +204,20 @@
 {% macro delta_continues_upstream(upstream, committed) %}
     {%- set since = committed.version | int -%}
     {%- set after = dbt_backfill._read_log_after(upstream, since) -%}
-    {{ return(upstream.id == committed.id and upstream.version | int >= since and not after.replaced and not after.altered) }}
+    {{ return(upstream.id == committed.id and upstream.version | int >= since and not after.replaced and not after.altered
+        and not (after.changed and dbt_backfill._has_other_types(upstream, committed))) }}
+{% endmacro %}
+
+
+{#- True if the table's columns have other names or types, or another order, than at the version of a source, or if that version can no longer be read. -#}
+{% macro _has_other_types(upstream, source) %}
+    {%- if not dbt_backfill.delta_upstream_readable(upstream, source) -%} {{ return(true) }} {%- endif -%}
+    {%- set types = [] -%}
+    {%- for version in [source.version, upstream.version] -%}
+        {%- do types.append('typeof((select struct(*) from ' ~ dbt_backfill.delta_upstream_read(upstream, version) ~ ' where false))') -%}
+    {%- endfor -%}
+    {%- set sql = 'select to_json(struct(' ~ types | join(' = ') ~ ' as same))' -%}
+    {{ return(not dbt_backfill.run_json('compare the columns of the upstream', sql)[0].same) }}
 {% endmacro %}
 
 
@@ -212,15 +225,16 @@
     Return the entries of the log after the version `since` that matter for the feed: {
       'replaced': the entry that replaced the table, restored an earlier version or overwrote the whole table. After this entry the table may have
         other columns under the same names, which the feed does not report. The table may also have lost the property that turns the feed on,
-      'switched': the entry that switched the feed on or off,
-      'altered': the entry that changed, renamed or dropped columns, or added a field to a column. An entry that only adds a column to the table does
-        not count, because the query does not read the new column,
+      'switched': the entry that switched the feed off,
+      'changed': the entry that changed a column. Often such an entry only sets a comment, as dbt does in each run with persist_docs,
+      'altered': the entry that renamed or dropped columns, or added a field to a column. An entry that only adds a column to the table does not
+        count, because the query does not read the new column,
       'vacuumed': true if a VACUUM has deleted files that the feed reads. These are the change files of a version and the files that the version
         removed. A VACUUM deletes them if the version was committed before the result of _vacuum_horizon
     }. If there are several entries of one sort, the newest of them is returned; none if there is no entry.
 -#}
 {% macro _read_log_after(upstream, since) %}
-    {%- set replaced, switched, altered, horizons, lost = [], [], [], [], [] -%}
+    {%- set replaced, switched, changed, altered, horizons, lost = [], [], [], [], [], [] -%}
     {%- for entry in upstream.log if entry.version > since -%}
         {%- set operation, text = entry.operation, entry.parameters | string -%}
         {#- With the option `overwriteSchema`, an overwrite may change the columns. Most writers do not log this option, so each overwrite of the
@@ -230,12 +244,16 @@
         {%- set partial = ['predicate', 'replaceOnCond', 'replaceUsingCols'] | select('in', written) | list
             or written.get('isDynamicPartitionOverwrite') | string | lower == 'true' -%}
         {%- if modules.re.search('REPLACE TABLE|CLONE|CREATE TABLE|CONVERT|RESTORE|REMOVE COLUMN MAPPING', operation)
-                or overwrites and written.get('mode') == 'Overwrite' and not partial
-                or complete and written.get('outputMode') == 'Complete' -%}
+                or overwrites and written.get('mode', 'Overwrite') == 'Overwrite' and not partial
+                or complete and written.get('outputMode', 'Complete') == 'Complete' -%}
             {%- do replaced.append(entry) -%}
-        {%- elif 'TBLPROPERTIES' in operation and 'enableChangeDataFeed' in text -%}
+        {#- The feed was on at the version `since`, so an entry that switches it on changes nothing. #}
+        {%- elif 'TBLPROPERTIES' in operation and 'enableChangeDataFeed' in text
+                and not modules.re.search('(?i)enableChangeDataFeed[\\\\"\':=\\s]+true', text) -%}
             {%- do switched.append(entry) -%}
-        {%- elif modules.re.search('(CHANGE|RENAME|DROP|REPLACE) COLUMN|UPDATE SCHEMA', operation)
+        {%- elif 'CHANGE COLUMN' in operation -%}
+            {%- do changed.append(entry) -%}
+        {%- elif modules.re.search('(RENAME|DROP|REPLACE) COLUMN|UPDATE SCHEMA', operation)
                 or operation == 'ADD COLUMNS' and modules.re.search('column\\W+name[\\\\":\\s]+[^"\\\\]*[.]', text) -%}
             {%- do altered.append(entry) -%}
         {%- endif -%}
@@ -249,14 +267,25 @@
     {%- endfor -%}
     {{ return({
         'replaced': replaced | first | default(none), 'switched': switched | first | default(none),
-        'altered': altered | first | default(none), 'vacuumed': lost != [],
+        'changed': changed | first | default(none), 'altered': altered | first | default(none), 'vacuumed': lost != [],
     }) }}
 {% endmacro %}
 
 
-{#- Return the parameters of an entry of the log as a dict: some connections return them as JSON. -#}
+{#-
+    Return the parameters of an entry of the log as a dict. A Thrift server returns them as text, and does not escape the quotes of a value. If the
+    text is not JSON, only the parameters that matter here are found. Without a predicate, no value has the name of a parameter in quotes: each value is
+    a plain word or is JSON itself, in which quotes are escaped.
+-#}
 {% macro _log_parameters(entry) %}
-    {{ return(fromjson(entry.parameters or '{}') if entry.parameters is string else entry.parameters) }}
+    {%- set parameters = entry.parameters or '{}' -%}
+    {%- if parameters is not string -%} {{ return(parameters) }} {%- endif -%}
+    {%- set names = 'mode|outputMode|predicate|replaceOnCond|replaceUsingCols|isDynamicPartitionOverwrite|(?:specified|default)RetentionMillis' -%}
+    {%- set found = {} -%}
+    {%- for name, value in modules.re.findall('[{,]"(' ~ names ~ ')":"?([^",}]*)', parameters) -%}
+        {%- do found.update({name: value}) -%}
+    {%- endfor -%}
+    {{ return(fromjson(parameters, found)) }}
 {% endmacro %}
 
 

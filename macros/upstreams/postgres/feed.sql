@@ -114,6 +114,7 @@
         ]) -%}
     {%- endif -%}
     {%- do dbt_backfill._check_feed_needs(feed, types, needs) -%}
+    {%- if feed.format == 'declared' -%} {%- do dbt_backfill.check_sequence(feed, types) -%} {%- endif -%}
     {%- if feed.format == 'debezium' -%}
         {{ return(dict(feed, conversions=dbt_backfill._check_debezium_columns(feed, upstream_columns))) }}
     {%- endif -%}

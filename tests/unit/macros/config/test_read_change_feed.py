@@ -46,6 +46,7 @@ def test_a_change_table_is_a_node_with_its_operations_and_order(read: Any) -> No
         "sequence": ["lsn"],
         "deletes": ["d", "delete"],
         "before_images": ["update_preimage", "update_before", "before", "ub", "-u"],
+        "ordered_texts": False,
         "format": "declared",
         "position": None,
         "xid": None,

@@ -18,6 +18,7 @@ OPTION = {
     "sequence": ["file", "pos"],
     "deletes": ["d"],
     "before_images": ["ub"],
+    "ordered_texts": True,
 }
 
 
@@ -173,7 +174,7 @@ def follow(duck: Duck, events: str) -> Callable[..., list[dict[str, Any]]]:
 
 @pytest.mark.parametrize(
     ("operation", "is_upsert"),
-    [("d", False), ("D", False), ("ub", False), ("c", True), ("U", True), (None, True), (1, True)],
+    [("d", False), ("D", False), ("ub", False), ("c", True), ("U", True), (1, True)],
 )
 def test_an_operation_upserts_unless_it_deletes_or_gives_a_row_as_it_was(
     follow: Any, operation: Any, is_upsert: bool
@@ -181,6 +182,13 @@ def test_an_operation_upserts_unless_it_deletes_or_gives_a_row_as_it_was(
     [event] = follow([], [(1, 1, operation, "a")])
 
     assert event["__bf_is_upsert"] is is_upsert
+
+
+def test_tombstones_are_no_events(follow: Any) -> None:
+    """A row without an operation makes no later event late."""
+    assert follow([], [(1, 1, None, "a")]) == []
+    [event] = follow([(1, 9, None, "a")], [(1, 3, "c", "a"), (1, 4, None, "a")])
+    assert event["__bf_is_upsert"] is True
 
 
 # (file, pos, id) of the rows that were read before, and of the rows that were added since.
@@ -257,6 +265,20 @@ def test_a_change_table_without_a_column_of_the_upstream_is_refused(
 ) -> None:
     with refused(f"its change_feed raw.orders_changes {fact}. Give the change table the columns"):
         columns(**types, **OWN)
+
+
+@pytest.mark.parametrize("type_", ["string", "varchar(9)", "char(9)", "bigint", "timestamp"])
+def test_texts_order_no_events_unless_the_user_says_so(
+    macros: Macros, feed: Any, refused: Any, type_: str
+) -> None:
+    types = {"file": type_, "pos": "int"}
+    macros.call("check_sequence", feed, types)
+    feed["ordered_texts"] = False
+    if type_ in ("bigint", "timestamp"):
+        macros.call("check_sequence", feed, types)
+        return
+    with refused(f"its change_feed raw.orders_changes has the sequence file as {type_}, and texts"):
+        macros.call("check_sequence", feed, types)
 
 
 def plan_of(theirs: str, ours: str) -> str:
