@@ -19,10 +19,8 @@
     {%- set given = {'model': model, 'models': models, 'slot': slot, 'batch_rows': batch_rows, 'wal_warning_mb': wal_warning_mb} -%}
     {%- do dbt_backfill.check_argument_names('land_changes', kwargs, given.keys() | list, 'land_changes') -%}
     {%- if [model, models, slot] | reject('none') | list | length > 1 -%}
-        {%- do dbt_backfill.refuse(
-            'more than one of the arguments model, models and slot is given',
-            "Give one of them, or none to land all slots: --args '{model: my_mv}'", mv='land_changes'
-        ) -%}
+        {%- do dbt_backfill.refuse('more than one of the arguments model, models and slot is given',
+            "Give one of them, or none to land all slots: --args '{model: my_mv}'", mv='land_changes') -%}
     {%- endif -%}
     {%- set names = dbt_backfill.as_list(model or models or []) -%}
     {%- set are_names = names and models is not mapping and not names | reject('string') | list -%}
@@ -41,24 +39,22 @@
         {%- set node = dbt_backfill.find_backfilled_mv(name, 'land_changes') -%}
         {%- set landed = all | selectattr('id', 'equalto', node.unique_id) | list -%}
         {%- if not landed -%}
-            {%- do dbt_backfill.refuse(
-                "its change_feed does not set 'slot', so its changes cannot be landed",
-                "Set 'slot' in change_feed, if its upstream is a table of PostgreSQL", mv=name
-            ) -%}
+            {%- do dbt_backfill.refuse("its change_feed does not set 'slot', so its changes cannot be landed",
+                "Set 'slot' in change_feed, if its upstream is a table of PostgreSQL", mv=name) -%}
         {%- endif -%}
         {%- do wanted.append(landed[0].slot) -%}
     {%- endfor -%}
-    {%- set known = all | map(attribute='slot') | unique | list -%}
-    {%- set change = "Set 'slot' in the change_feed of a model" -%}
+    {%- set known, landings, change = all | map(attribute='slot') | unique | list, [], "Set 'slot' in the change_feed of a model" -%}
     {%- if not known and not wanted -%}
         {%- do dbt_backfill.refuse(
             "no model sets 'slot' in its change_feed", change ~ ' whose upstream is a table of PostgreSQL', mv='land_changes'
         ) -%}
     {%- endif -%}
-    {%- for slot in (wanted or known) | unique if slot not in known -%}
-        {%- do dbt_backfill.refuse("no model sets 'slot' to " ~ slot ~ ' in its change_feed', change, mv='land_changes') -%}
+    {%- for slot in (wanted or known) | unique -%}
+        {%- if slot not in known -%}
+            {%- do dbt_backfill.refuse("no model sets 'slot' to " ~ slot ~ ' in its change_feed', change, mv='land_changes') -%}
+        {%- endif -%}
+        {%- do landings.append(dbt_backfill.new_landing(slot, all)) -%}
     {%- endfor -%}
-    {%- set landings = [] -%}
-    {%- for slot in (wanted or known) | unique -%} {%- do landings.append(dbt_backfill.new_landing(slot, all)) -%} {%- endfor -%}
     {%- for landing in landings -%} {%- do dbt_backfill.run_landing(landing, given) -%} {%- endfor -%}
 {%- endmacro %}

@@ -237,7 +237,7 @@
     }
 
     Arguments:
-      columns (list): as get_columns_to_land returned them.
+      columns (list): the columns of the change table, see prepare_change_table.
 -#}
 {% macro get_landing_note(facts, columns, begun) %}
     {%- set landed, doubtful = columns | map(attribute='name') | list, [] -%}

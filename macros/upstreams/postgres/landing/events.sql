@@ -1,7 +1,6 @@
 {#-
-    Return the statement that lands `events`, a select of rows of the change table, in one commit. If the statement is sent twice, the second
-    execution adds no row. If two such statements run at the same time, the second statement fails with a conflict. `from`: a position before all
-    `events`. The statement does not read the change table's rows up to this position.
+    Return the statement that lands `events`, rows of the change table, in one commit. Executed twice, it adds no row the second time. If two such
+    statements run at the same time, one fails with a conflict. It skips the rows of the change table up to `from`, a position before all `events`.
 -#}
 {% macro get_land_sql(table, events, from=none) -%}
     {%- set names = (table.columns + dbt_backfill.landed_columns()) | map(attribute='name') | list -%}
@@ -26,11 +25,10 @@
 
 
 {#-
-    Return the events of a table that the slot has up to a position, as rows of the change table. With `from` and `at`, return only the events after
-    `from`, and a watermark, see get_events_query. `new` and `old` are wal2json's values of the row after and before the change, as texts by column.
-    If a column is in neither of them, its value was not changed. An update that changes a key becomes a delete and an insert. If an event has a null
-    in a column that is NOT NULL, wal2json wrote the null for a NaN or an infinity, or the event is older than the NOT NULL constraint. In both cases
-    the value counts as missing.
+    Return the events of a table that the slot has up to `to`, as rows of the change table. With `from` and `at`, return only the events after `from`,
+    and a watermark, see get_events_query. `new` and `old` are the texts of the row's values after and before the change, by column. A column in
+    neither of them was not changed. An update of a key becomes a delete and an insert. A null in a column that is NOT NULL is a NaN or an infinity,
+    or is older than the constraint, so the value counts as missing.
 -#}
 {% macro get_landed_events_sql(landing, table, to, from=none, at=none) -%}
     {%- set told = table.columns | selectattr('told') | map(attribute='name') | list -%}
@@ -43,8 +41,7 @@
     {%- endfor -%}
     select
         {%- for column in table.columns %}
-        {{ dbt_backfill.get_landed_value_sql(table, column) }} as {{ dbt_backfill.identifier(column.name) }},
-        {%- endfor %}
+        {{ dbt_backfill.get_landed_value_sql(table, column) }} as {{ dbt_backfill.identifier(column.name) }},{% endfor %}
         op as _op, lsn as _lsn, if(op = 'w', -1, place * 2 + half) as _seq, __bf_xid as _xid, to_timestamp_ltz(told.timestamp) as _committed_at,
         case when op in ('i', 'u') then nullif(filter(
             {{ dbt_backfill.string_array_literal(told) if told else 'cast(array() as array<string>)' }},
@@ -61,33 +58,25 @@
                 map_from_entries(transform(coalesce(told.columns, array()), c -> struct(c.name, c.value))) as new,
                 map_from_entries(transform(coalesce(told.identity, array()), c -> struct(c.name, c.value))) as old
             from (
-                {#-
-                    Put numbers into quotes: Spark would read a number as a double before it converts the number to text. The pattern does not match
-                    inside a JSON string, because quotes in a string are escaped.
-                #}
+                {#- Quote numbers, which Spark would read as doubles. The pattern does not match in a JSON string, whose quotes are escaped. #}
                 select from_json(
                         regexp_replace(value_1, '"value":(-?[0-9][^,}]*)', {{ dbt_backfill.string_literal('"value":"$1"') }}),
                         'action string, timestamp string, columns array<struct<name: string, value: string>>, identity array<struct<name: string, value: string>>',
                         map('mode', 'FAILFAST', 'maxStringLen', '2000000000')
                     ) as told,
                     cast(value_2 as bigint) as lsn, cast(value_3 as bigint) as place, cast(value_4 as bigint) as __bf_xid
-                from (
-                    {{ dbt_backfill.get_postgres_query_sql(landing.catalog, dbt_backfill.get_events_query(landing.slot, table.table, to, from, at), 4) }}
-                )
+                from ({{ dbt_backfill.get_postgres_query_sql(landing.catalog, dbt_backfill.get_events_query(landing.slot, table.table, to, from, at), 4) }})
             )
         )
     )
-    {%- if from is not none %}
-    where lsn > {{ from }}
-    {%- endif %}
+    {%- if from is not none %} where lsn > {{ from }}{% endif %}
 {%- endmacro %}
 
 
 {#-
-    Return the value of a column of the change table, from the text that PostgreSQL writes in its ISO style. If Spark cannot convert a
-    value, the statement fails, because null would be another value. A plain cast of Spark would read a date before Christ as a date after Christ, and
-    would round a decimal. A timestamp without a time zone is converted as UTC, as Spark's JDBC reader does, see check_postgres_table. If the type of
-    such a column was changed, the texts of older events may contain a time zone.
+    Return the value of a column of the change table, from the text that PostgreSQL writes in its ISO style. If Spark cannot convert the text, the
+    statement fails: null would be another value. A plain cast would read a date before Christ as a date after Christ, and would round a decimal. A
+    timestamp without a time zone is converted as UTC, as Spark's JDBC reader does. Events from before a change of the column's type may have a zone.
 -#}
 {% macro get_landed_value_sql(table, column) %}
     {%- set name, type = dbt_backfill.string_literal(column.name), dbt_backfill.type_sql(column.type) -%}
@@ -99,23 +88,21 @@
         'date': 'case when ' ~ text ~ " not like '% BC' then " ~ cast ~ ' end',
         'decimal': 'case when ' ~ text ~ " not rlike '[.][0-9]{" ~ column.type.split(',')[-1] | replace(')', '') ~ "}[0-9]*[1-9]' then " ~ cast ~ ' end',
         'timestamp': 'try_cast(concat(' ~ text ~ ', if(' ~ text ~ " rlike ':.*[+-]', '', ' UTC')) as timestamp_ltz)"
-            if column.source_type == 'timestamp' else cast,
+            if column.get('source_type') == 'timestamp' else cast,
     }.get(column.type.split('(')[0], cast) -%}
-    {%- set error = dbt_backfill.string_literal(
-        'land_changes cannot convert a value of the column ' ~ column.name ~ ' of ' ~ table.table ~ ' to ' ~ column.type ~ ', in the commit that ends at '
-    ) -%}
+    {%- set error = dbt_backfill.string_literal('land_changes cannot convert a value of the column ' ~ column.name ~ ' of ' ~ table.table ~ ' to '
+        ~ column.type ~ ', in the commit that ends at ') -%}
     {{ return('case when ' ~ text ~ ' is not null then coalesce(' ~ converted ~ ', cast(raise_error(concat(' ~ error ~ ', lsn)) as ' ~ type ~ ')) end') }}
 {% endmacro %}
 
 
 {#-
-    Return a query in PostgreSQL's SQL for the events of a table in the commits up to a position. Its columns are value_1, the text of wal2json;
-    value_2, the end of the event's commit; value_3, the number of the event within its transaction; and value_4, the transaction with its epoch. The
-    query does not move the slot forward, so a second query returns the same events.
+    Return a query in PostgreSQL's SQL for the events of a table in the commits up to `to`: value_1, the text of wal2json; value_2, the end of the
+    commit; value_3, the number of the event within its transaction; value_4, the transaction with its epoch. The slot is not moved forward.
 
-    `from` is the position up to which the table has landed. With `from`, there is one more row, with the action `W` and the time `at`. This row says
-    that the query has returned all events after `from`. If the slot was moved beyond `from` meanwhile, the query returns no row: the slot no longer
-    has the events that another reader has consumed. A slot only moves forward, so the query checks the slot's position after it has read the events.
+    With `from`, the position up to which the table has landed, a row with the action `W` and the time `at` says that all events after `from` were
+    returned. If another reader has moved the slot beyond `from`, the query returns no row. The slot's position is read after the events, because a
+    slot only moves forward.
 -#}
 {% macro get_events_query(slot, table, to, from=none, at=none) -%}
     {%- set name, end = dbt_backfill.postgres_literal(slot), dbt_backfill.get_postgres_lsn(to) -%}
@@ -124,10 +111,8 @@
         select p.*
         from {{ dbt_backfill.get_slot_lock(slot) }}
         cross join lateral (
-            select *
-            from pg_logical_slot_peek_changes(
-                {{ name }}, case when l.locked = '' then {{ end }} end, null, {{ dbt_backfill.get_wal2json_options([table]) }}
-            ) with ordinality as peeked (lsn, xid, data, number)
+            select * from pg_logical_slot_peek_changes({{ name }}, case when l.locked = '' then {{ end }} end, null, 
+                {{ dbt_backfill.get_wal2json_options([table]) }}) with ordinality as peeked (lsn, xid, data, number)
         ) as p
     ),
     stands as materialized (
@@ -143,24 +128,18 @@
         from peeked
     ) as told
     cross join stands
-    where substr(data, 12, 1) in ('I', 'U', 'D', 'T') and ended <= {{ end }}
-    {%- if moved %} and not {{ moved }}
+    where substr(data, 12, 1) in ('I', 'U', 'D', 'T') and ended <= {{ end }}{% if moved %} and not {{ moved }}
     union all
-    select '{"action":"W","timestamp":"{{ at }}"}', '{{ to }}', '0', null
-    where not {{ moved }}
+    select '{"action":"W","timestamp":"{{ at }}"}', '{{ to }}', '0', null where not {{ moved }}
     {%- endif %}
 {%- endmacro %}
 
 
 {#-
     Return a query in PostgreSQL's SQL that describes the next batch as JSON: {
-      'flushed': how far the WAL was flushed before the batch was read,
-      'changes': the number of changes in the batch, with the marks of transactions; less than `rows` if the batch has all changes up to
-        `flushed`,
-      'reached': the end of the last commit in the batch; null if there is none,
-      'at': the time of the last commit, or the time of the query if there is no commit. Later commits have later times, unless the clock was set
-        back,
-      'held': bytes of WAL that the slot keeps,
+      'flushed': how far the WAL was flushed before the batch was read, 'held': bytes of WAL that the slot keeps,
+      'changes': the number of changes and marks of transactions; less than `rows` if the batch has all changes up to `flushed`,
+      'reached': the end of the last commit; null if there is no commit, 'at': its time, or the time of the query,
       'confirmed': the position from which the slot continues. Another reader may have consumed the earlier changes
     }
 -#}
@@ -177,16 +156,12 @@
             max(case when substr(data, 12, 1) = 'C' then (data::jsonb ->> 'timestamp')::timestamptz end) as at
         from pg_logical_slot_peek_changes({{ name }}, f.flushed, {{ rows }}, {{ dbt_backfill.get_wal2json_options(tables) }})
     ) as p
-    cross join lateral (
-        select restart_lsn, confirmed_flush_lsn from pg_replication_slots where slot_name = {{ name }} and p.changes >= 0 offset 0
-    ) as s
+    cross join lateral (select restart_lsn, confirmed_flush_lsn from pg_replication_slots where slot_name = {{ name }} and p.changes >= 0 offset 0) as s
 {%- endmacro %}
 
 
-{#-
-    Return a relation `l` that makes a query wait until no other query reads the same slot: PostgreSQL would refuse a second reader. The relation also
-    sets `bytea_output`, because wal2json expects the bytes of a `bytea` in hex.
--#}
+{#- Return a relation `l` that makes a query wait until no other query reads the same slot: PostgreSQL would refuse a second reader. The relation also
+    sets `bytea_output`, because wal2json expects the bytes of a `bytea` in hex. -#}
 {% macro get_slot_lock(slot) -%}
     (
         select pg_advisory_xact_lock(hashtext('dbt_backfill landing'), hashtext({{ dbt_backfill.postgres_literal(slot) }}))::text as locked,
@@ -201,15 +176,11 @@
 {% endmacro %}
 
 
-{#-
-    Return the options of wal2json. wal2json can write numbers as texts only since its version 2.6, so that option is not used; check_postgres_table
-    refuses the columns that need it.
--#}
+{#- Return the options of wal2json. It can write numbers as texts since its version 2.6 only; check_postgres_table refuses columns that need it. -#}
 {% macro get_wal2json_options(tables) -%}
     {%- set names, special = [], "([ ',.*\\\\])" -%}
     {%- for table in tables -%}
-        {%- set parts = table.split('.') -%}
-        {%- do names.append(modules.re.sub(special, '\\\\\\1', parts[0]) ~ '.' ~ modules.re.sub(special, '\\\\\\1', parts[1:] | join('.'))) -%}
+        {%- do names.append(modules.re.sub(special, '\\\\\\1', table) | replace('\\.', '.', 1)) -%}
     {%- endfor -%}
     'format-version', '2', 'include-xids', '1', 'include-lsn', '1', 'include-timestamp', '1', 'include-types', '0',
     'add-tables', {{ dbt_backfill.postgres_literal(names | join(',')) }}

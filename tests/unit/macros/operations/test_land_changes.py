@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from dbt_common.exceptions import CompilationError
 
+from support.duck import Duck
 from support.macros import Macros
 
 
@@ -176,19 +177,22 @@ def test_a_database_of_which_nothing_can_be_landed_is_refused(
     assert says in str(error.value)
 
 
+LANDING = {"slot": "s", "catalog": "pg", "temporary_slot": "make_a_slot()"}
+
+
 @pytest.mark.parametrize(
     ("place", "tells_otherwise", "mark"),
     [
-        ({"landed": None, "timeline": None}, None, ("w", 100)),
-        ({"landed": 100, "timeline": 1}, None, None),
-        ({"landed": 150, "timeline": 1}, False, None),
-        ({"landed": 150, "timeline": 1}, True, ("g", 151)),
-        ({"landed": 90, "timeline": 1}, None, ("g", 100)),
-        ({"landed": 150, "timeline": 2}, None, ("g", 151)),
+        ({}, None, [("w", 100)]),
+        ({"landed": 100, "timeline": 1}, None, []),
+        ({"landed": 150, "timeline": 1}, False, []),
+        ({"landed": 150, "timeline": 1}, True, [("g", 151)]),
+        ({"landed": 90, "timeline": 1}, None, [("g", 100)]),
+        ({"landed": 150, "timeline": 2}, None, [("g", 151)]),
     ],
 )
 def test_a_gap_is_marked_where_the_slot_does_not_go_on(
-    macros: Macros, place: Any, tells_otherwise: bool | None, mark: Any
+    macros: Macros, duck: Duck, place: Any, tells_otherwise: bool | None, mark: Any
 ) -> None:
     """The changes of a slot are compared only if the slot is behind the change table."""
     asked = []
@@ -198,10 +202,17 @@ def test_a_gap_is_marked_where_the_slot_does_not_go_on(
         return bool(tells_otherwise)
 
     macros.stub("tells_otherwise", tells)
-    found = macros.call(
-        "get_needed_mark", {"slot": "s", "confirmed": 100}, table_of(macros, **place)
-    )
-    assert mark == (found and (found["op"], found["position"]))
+    answer = [[json.dumps({"places": [{"events": 0, **place}]})]]
+    macros.results = [answer, [], [], answer]
+    columns = {each["name"]: each["type"] for each in macros.call("landed_columns")}
+    duck.create("lake.mv", columns)
+    landing = {**LANDING, "confirmed": 100, "tables": [table_of(macros)]}
+    macros.call("begin_change_tables", landing)
+
+    for statement in macros.statements:
+        if "merge into" in statement.sql:
+            duck.execute(statement.sql)
+    assert duck.rows("select _op, _lsn from lake.mv") == mark
     assert asked == ([] if tells_otherwise is None else [150])
 
 
@@ -248,14 +259,18 @@ def test_what_a_change_table_began_with_stays(macros: Macros) -> None:
 @pytest.mark.parametrize("slot", [None, {"wal_status": "lost"}])
 def test_no_slot_is_made_of_a_database_that_was_put_back(macros: Macros, slot: Any) -> None:
     macros.stub("read_wal", lambda _: {"position": 200, "slot": {"confirmed": 210}})
-    landing = {"slot": "s", "catalog": "pg", "tables": [table_of(macros), table_of(macros)]}
-    macros.results = [places(None, 201)]
+    macros.stub("check_landed_facts", lambda *_: None)
+    macros.stub("prepare_change_table", lambda table: table)
+    landing = {**LANDING, "tables": [table_of(macros), table_of(macros)]}
+    facts = [[json.dumps({**table["facts"], "slot": slot})] for table in landing["tables"]]
+    wal2json = [['{"error": null}']]
+    macros.results = [[facts[0]], [facts[1]], wal2json, places(None, 201)]
     with pytest.raises(CompilationError, match="the WAL of its database ends at 200, but"):
-        macros.call("make_slot", landing, slot)
-    assert len(macros.statements) == 1
+        macros.call("prepare_landing", landing)
+    assert len(macros.statements) == 4
 
-    macros.results = [places(None, 200)]
-    assert macros.call("make_slot", landing, slot) == 210
+    macros.results = [[facts[0]], [facts[1]], wal2json, places(None, 200)]
+    assert macros.call("prepare_landing", landing)["confirmed"] == 210
 
 
 @pytest.mark.parametrize(
