@@ -203,7 +203,7 @@ def test_nothing_is_repaired_once_another_barrier_has_begun(restored: Project, s
     result = restored.fail("run-operation", "verify_backfill", "--args", arguments, intercept=begin)
     restored.put_back("mv__progress", state)
 
-    assert "backfilled_mv mv: another run changed the state while " in result.output
+    assert "backfilled_mv mv: another run " in result.output
     assert restored.current_version("mv") == tampered
 
 
@@ -270,7 +270,7 @@ REFUSED = {
         "mv: the argument key_to has 7, but the column shard has the type string. Give a value of"
         " this type, in quotes.",
     ),
-    "empty range": ({"model": "mv", "key_from": 7, "key_to": [6, "z"]}, "the argument key_from"),
+    "empty range": ({"model": "mv", "key_from": 7, "key_to": [6, "z"]}, "mv: the argument key_from is above"),
 }
 
 
