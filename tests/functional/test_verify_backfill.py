@@ -270,7 +270,10 @@ REFUSED = {
         "mv: the argument key_to has 7, but the column shard has the type string. Give a value of"
         " this type, in quotes.",
     ),
-    "empty range": ({"model": "mv", "key_from": 7, "key_to": [6, "z"]}, "mv: the argument key_from is above"),
+    "empty range": (
+        {"model": "mv", "key_from": 7, "key_to": [6, "z"]},
+        "mv: the argument key_from is above",
+    ),
 }
 
 

@@ -14,24 +14,48 @@
 {% macro get_landed_tables() %}
     {%- set all = [] -%}
     {%- for node in dbt_backfill.find_backfilled_mvs() -%}
-        {%- set feed, name, read = dbt_backfill.get_option_of(node, 'change_feed'), dbt_backfill.get_model_name(node), {} -%}
+        {%- set feed, name = dbt_backfill.get_option_of(node, 'change_feed'), dbt_backfill.get_model_name(node) -%}
         {%- if feed is mapping and feed.get('slot') and feed.get('format', 'landed') == 'landed' -%}
-            {%- for id in node.depends_on.nodes if not id.startswith(('macro.', 'operation.', 'function.')) -%}
-                {%- set needed = graph.nodes.get(id) or graph.sources.get(id) -%}
-                {%- do read.update({'feed' if dbt_backfill.is_named_by(needed, feed.relation) else 'upstream': dbt_backfill.get_node_relation(needed)}) -%}
-            {%- endfor -%}
-            {%- if not read.feed or not read.upstream or not dbt_backfill.get_catalog(read.upstream) -%}
-                {%- do dbt_backfill.refuse("its change_feed sets 'slot', but the model does not depend on both a PostgreSQL table and "
-                    ~ (feed.relation or 'a relation of change_feed'), 'Correct the query and the change_feed as in docs/postgres.md', mv=name) -%}
+            {%- set needed = dbt_backfill.find_needed_tables(node, feed) -%}
+            {%- if needed.feed is none or needed.upstreams | length != 1 -%}
+                {%- do dbt_backfill.refuse(
+                    "its change_feed sets 'slot', but the model does not depend on one PostgreSQL table and on "
+                        ~ (feed.relation or 'a relation of change_feed'),
+                    'Correct the query and the change_feed as in docs/postgres.md. If a hook or a macro of the model reads another PostgreSQL table, '
+                        ~ 'write the name of that table without source() or ref()', mv=name
+                ) -%}
             {%- endif -%}
+            {%- set upstream = needed.upstreams[0] -%}
             {%- do all.append({
                 'id': node.unique_id, 'name': name, 'slot': feed.slot, 'format': dbt_backfill.get_option_of(node, 'file_format') or 'delta',
-                'relation': read.feed, 'rendered': read.feed.render(), 'upstream': read.upstream,
-                'table': dbt_backfill.get_postgres_name(read.upstream, feed), 'catalog': dbt_backfill.get_catalog(read.upstream),
+                'relation': needed.feed, 'rendered': needed.feed.render(), 'upstream': upstream,
+                'table': dbt_backfill.get_postgres_name(upstream, feed), 'catalog': dbt_backfill.get_catalog(upstream),
             }) -%}
         {%- endif -%}
     {%- endfor -%}
     {{ return(all) }}
+{% endmacro %}
+
+
+{#-
+    Return {'feed': the change table; none if the model does not depend on it, 'upstreams': the other tables in a catalog of their own, as tables of
+    PostgreSQL are}. dbt also lists what the hooks of a model name, so a table that a hook names is left out if there is another table.
+-#}
+{% macro find_needed_tables(node, feed) %}
+    {%- set hooks = (node.config.get('pre-hook') or []) + (node.config.get('post-hook') or []) -%}
+    {%- set calls = modules.re.findall('(?:ref|source)\\s*[(][^)]*[)]', hooks | map(attribute='sql') | join(' ')) -%}
+    {%- set found, read, hooked = {'feed': none}, [], [] -%}
+    {%- for id in node.depends_on.nodes if not id.startswith(('macro.', 'operation.', 'function.')) -%}
+        {%- set needed = graph.nodes.get(id) or graph.sources.get(id) -%}
+        {%- set relation, in_hook = dbt_backfill.get_node_relation(needed), [] -%}
+        {%- for call in calls if dbt_backfill.is_named_by(needed, call) -%} {%- do in_hook.append(call) -%} {%- endfor -%}
+        {%- if dbt_backfill.is_named_by(needed, feed.relation) -%}
+            {%- do found.update({'feed': relation}) -%}
+        {%- elif dbt_backfill.get_catalog(relation) -%}
+            {%- do (hooked if in_hook else read).append(relation) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(dict(found, upstreams=read or hooked)) }}
 {% endmacro %}
 
 

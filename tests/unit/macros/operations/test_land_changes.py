@@ -82,6 +82,29 @@ def test_all_change_tables_of_a_slot_are_landed_together(landings: Any) -> None:
     assert [landing["slot"] for landing in landings(*models, slot="other")] == ["other"]
 
 
+@pytest.mark.parametrize("when", ["pre-hook", "post-hook"])
+def test_a_table_that_only_a_hook_reads_is_not_the_upstream(landings: Any, when: str) -> None:
+    hooked = model("one", "orders", slot="s")
+    hooked["depends_on"]["nodes"].append("source.ours.pg.lines")
+    with pytest.raises(CompilationError, match="does not depend on one PostgreSQL table"):
+        landings(hooked)
+    hooked["config"][when] = [{"sql": "select 1 from {{ source( 'pg', 'lines') }}"}]
+    [landing] = landings(hooked)
+    assert [table["table"] for table in landing["tables"]] == ["public.orders"]
+
+    hooked["config"][when] = [{"sql": "select 1 from {{ source('pg', 'orders') }}"}]
+    hooked["depends_on"]["nodes"] = hooked["depends_on"]["nodes"][:2]
+    [landing] = landings(hooked)
+    assert [table["table"] for table in landing["tables"]] == ["public.orders"]
+
+
+def test_a_hook_may_read_a_table_of_the_lake(landings: Any) -> None:
+    hooked = model("one", "orders", slot="s")
+    hooked["depends_on"]["nodes"].append("source.ours.la.lines_changes")
+    [landing] = landings(hooked)
+    assert [table["table"] for table in landing["tables"]] == ["public.orders"]
+
+
 def test_models_may_share_a_change_table(landings: Any) -> None:
     [found] = landings(model("one", "orders", slot="s"), model("two", "orders", slot="s"))
 
