@@ -152,14 +152,20 @@
 
 
 {#-
-    Refuse an MV that does not belong to the state. There are two such cases. Another run has created the state. Or this run has replaced the state of
-    another run that was still alive, and the other run created its MV at the same time.
+    Refuse an MV that does not belong to the state. There are three such cases. Another run has created the state. This run has replaced the state of
+    another run that was still alive, and the other run created its MV at the same time. Or another program, such as a pre-hook, has created a table
+    of this name after dbt listed the tables: `create table if not exists` says nothing about the table that exists afterwards.
 -#}
 {% macro check_created(backfill, state, backfill_id, is_ours=true) %}
-    {%- if not is_ours or state.committed.get('replaces')
-            and dbt_backfill.read_table_properties(backfill.mv).get('dbt_backfill.id') != backfill_id -%}
+    {%- set belongs = is_ours and dbt_backfill.read_table_properties(backfill.mv).get('dbt_backfill.id') == backfill_id -%}
+    {%- if not belongs and (not is_ours or state.committed.get('replaces')) -%}
         {%- do dbt_backfill.refuse(
             'another run, with another query, created the tables of the MV at the same time', 'Run only one deployment of the model, and run again'
+        ) -%}
+    {%- elif not belongs -%}
+        {%- do dbt_backfill.refuse(
+            backfill.mv.render() ~ ' was created by something else than this run, after dbt listed the tables, so this run did not write to it',
+            'Remove the hook or the program that creates ' ~ backfill.mv.render() ~ ', drop or rename the table, and run again'
         ) -%}
     {%- endif -%}
 {% endmacro %}

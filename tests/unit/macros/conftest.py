@@ -302,6 +302,7 @@ def create(macros: Macros, backfill: Any, analysis: Any, no_questions: None) -> 
         macros.stub("get_query_columns", lambda query: names)
         macros.results = [[[json.dumps({"created_id": "b1", "is_ours": is_ours})]]]
         macros.stub("analyze_query", lambda *_: analysis)
+        macros.stub("read_table_properties", lambda relation: {"dbt_backfill.id": "b1"})
         state = macros.call("observe_missing", backfill, {})["state"]
         macros.call("create_backfill", backfill, state)
         (statement,) = macros.statements
