@@ -19,8 +19,10 @@
 -#}
 {% macro find_next_generation(backfill, observed, rebuild) %}
     {%- set next = dbt_backfill.get_next_backfill(backfill, observed.state.committed) -%}
+    {%- set is_listed, next_of = dbt_backfill.load_table(next.progress) is not none, dbt_backfill.read_next_of(next) -%}
+    {%- set is_begun = next_of is not none and next_of == next.controls_of -%}
     {%- if backfill.options.full_refresh_mode != 'beside' -%}
-        {%- if dbt_backfill.find_maker(next.progress) is none -%}
+        {%- if is_begun -%}
             {%- do exceptions.warn(
                 'backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': ' ~ next.mv.render() ~ ' is its next generation, which a '
                     ~ "full refresh has begun. To continue it, set full_refresh_mode='beside'; to drop it: "
@@ -31,9 +33,15 @@
     {%- endif -%}
     {%- set state, planned = observed.state, observed.state.get('planned') or {} -%}
     {%- if state.get('missing') or observed.late_reset or planned.get('kind') == 'reset' -%} {{ return(none) }} {%- endif -%}
-    {%- set goes_on = planned.get('generation') is not none or dbt_backfill.load_table(next.progress) is not none -%}
+    {%- set goes_on = planned.get('generation') is not none or is_begun -%}
     {%- set reason = rebuild or dbt_backfill.find_rebuild(state) -%}
     {%- if not reason and not goes_on -%} {%- set reason = dbt_backfill.find_change(backfill, state, observed.analysis).rebuild -%} {%- endif -%}
+    {%- if reason and is_listed and not goes_on -%}
+        {%- do dbt_backfill.refuse(
+            next.progress.render() ~ ' has the name of the state of its next generation, but belongs to another MV',
+            "Rename or drop that MV, give this MV another alias, or set full_refresh_mode='in_place'"
+        ) -%}
+    {%- endif -%}
     {{ return({'backfill': next, 'reason': reason} if goes_on or reason else none) }}
 {% endmacro %}
 

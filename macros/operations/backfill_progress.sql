@@ -66,7 +66,7 @@
                 else relations.progress.render() ~ ' is no state of this package' if format is none
                 else 'its state has the format ' ~ format ~ ', which this version of the package does not read'
                     if format != dbt_backfill.state_format() else none -%}
-            {%- if generation is none or why is none -%}
+            {%- if generation is none or why is none and dbt_backfill.read_next_of(relations) is not none -%}
                 {#- The controls of the MV in use also apply to its next generation. -#}
                 {%- do found.append({
                     'model': dbt_backfill.get_model_name(node), 'generation': generation, 'relations': relations, 'why': why,

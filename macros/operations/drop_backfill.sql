@@ -57,7 +57,13 @@
     {%- set next, found = dict(dropped, **dbt_backfill.get_next_relations(dropped.mv)), [] -%}
     {#- Drop the next generation before the MV, because without the MV no run would continue the next generation. Check the tables of both before
         anything is dropped. -#}
-    {%- if generation == 'next' or dbt_backfill.load_table(next.progress) is not none -%}
+    {%- set has_next = dbt_backfill.read_next_of(next) is not none -%}
+    {%- if generation == 'next' and not has_next and dbt_backfill.load_table(next.progress) is not none -%}
+        {%- do dbt_backfill.refuse(
+            next.progress.render() ~ ' is not the state of a next generation, but of another MV',
+            'To drop that MV, name it in the argument model or mv', mv=dropped.name
+        ) -%}
+    {%- elif generation == 'next' or has_next -%}
         {%- do found.append(dbt_backfill.find_tables_of(next, false, owners)) -%}
     {%- endif -%}
     {%- if generation is none -%} {%- do found.append(dbt_backfill.find_tables_of(dropped, keep_mv, owners)) -%} {%- endif -%}

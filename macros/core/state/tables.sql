@@ -27,6 +27,15 @@
 
 
 {#-
+    Return the id of the MV whose next generation has this state. None if the state does not exist, or is not the state of a next generation: a user
+    may have another MV that is called `<mv>__next`.
+-#}
+{% macro read_next_of(next) %}
+    {{ return(dbt_backfill.read_listed_properties(dbt_backfill.load_table(next.progress), next.progress).get('dbt_backfill.next_of')) }}
+{% endmacro %}
+
+
+{#-
     Return the names of the tables beside the MV, such as `barriers` for `<mv>__barriers`, in the order in which the tables are dropped. The state
     comes last.
 -#}
@@ -186,10 +195,11 @@
       making (list): the statements that turn an existing table into the MV; none if the MV is a new table.
 -#}
 {% macro get_create_statements(relations, creation, columns, first=none, making=none) -%}
-    {%- set progress = relations.progress.render() -%}
+    {%- set progress, next_of = relations.progress.render(), {} -%}
+    {%- if relations.get('generation') == 'next' -%} {%- do next_of.update({'dbt_backfill.next_of': relations.controls_of}) -%} {%- endif -%}
     {%- set definition -%}
         {{ progress }}
-        {{ dbt_backfill.table_clauses(relations.progress, dbt_backfill.state_table_properties(creation.backfill_id)) }}
+        {{ dbt_backfill.table_clauses(relations.progress, dict(dbt_backfill.state_table_properties(creation.backfill_id), **next_of)) }}
         as
         {{ dbt_backfill.get_not_started_sql(creation, first) }}
     {%- endset -%}

@@ -22,6 +22,7 @@ def find(
     def find(
         mode: str = "beside",
         exists: bool = False,
+        next_of: str | None = "b1",
         rebuild: str | None = None,
         change: str | None = None,
         late_reset: str | None = None,
@@ -30,7 +31,7 @@ def find(
         options["full_refresh_mode"] = mode
         macros.stub("load_table", lambda relation: relation if exists else None)
         macros.stub("find_change", lambda *_: {"rebuild": change, "columns": None})
-        macros.stub("find_maker", lambda relation: None)
+        macros.stub("read_next_of", lambda next: next_of if exists else None)
         observed = {"state": make_state(**state), "late_reset": late_reset, "analysis": {}}
         return macros.call("find_next_generation", backfill, observed, rebuild)
 
@@ -47,6 +48,17 @@ def test_it_goes_on_whatever_the_command_is(find: Any) -> None:
     """An existing next generation is continued without another request. Then it has no reason."""
     assert find(exists=True, change="its query changed")["reason"] is None
     assert find(exists=True, rebuild="full refresh")["reason"] == "full refresh"
+
+
+@pytest.mark.parametrize("next_of", [None, "b9"])
+def test_another_mv_of_that_name_is_left_alone(
+    find: Any, macros: Macros, refused: Any, next_of: str | None
+) -> None:
+    assert find(exists=True, next_of=next_of) is None
+    assert find(mode="in_place", exists=True, next_of=next_of, rebuild="full refresh") is None
+    assert macros.logged == []
+    with refused("lake.mv__next__progress has the name of the state of its next generation, but"):
+        find(exists=True, next_of=next_of, rebuild="full refresh")
 
 
 def test_a_swap_that_is_planned_goes_on_too(find: Any, make_plan: Any) -> None:

@@ -93,7 +93,8 @@ def test_every_mv_with_a_state_is_read_and_its_next_generation(project: Any, sel
     """
     project({
         "orders__progress": OURS, "orders__barriers": {}, "orders__controls": OURS,
-        "orders__next__progress": OURS, "people__progress": OURS, "people__controls": {},
+        "orders__next__progress": {**OURS, "dbt_backfill.next_of": "b1"},
+        "people__progress": OURS, "people__controls": {}, "people__next__progress": OURS,
     })  # fmt: skip
 
     assert set(re.findall(r"from (lake\.\w+)", select())) == {

@@ -50,6 +50,7 @@ def drop(macros: Macros, stored: Callable[..., str]) -> Drop:
         foreign: str | None = None,
         information: str | None = None,
         next_exists: bool = False,
+        next_of: dict[str, str] = {"dbt_backfill.next_of": "b1"},  # noqa: B006
         **arguments: Any,
     ) -> list[str]:
         found = {each["unique_id"]: each for each in nodes}
@@ -58,6 +59,8 @@ def drop(macros: Macros, stored: Callable[..., str]) -> Drop:
         for mv in (at, f"{at}__next") if next_exists else (at,):
             for name in exist:
                 own = {} if name == foreign and mv == at else PROPERTIES[name]
+                if mv != at and name == "progress":
+                    own = {**own, **next_of}
                 table = Table("view" if name == "live" else "table", "delta", own)
                 macros.tables[mv if name == "mv" else f"{mv}__{name}"] = table
                 table.information = information
@@ -116,6 +119,15 @@ def test_a_next_generation_goes_first_and_may_go_alone(macros: Macros, drop: Dro
         *alone,
         *(sql.replace("mv__next", "mv") for sql in alone),
     ]
+
+
+def test_another_mv_whose_name_is_that_of_a_next_generation_stays(
+    macros: Macros, drop: Drop
+) -> None:
+    dropped = drop(node("mv"), model="mv", next_exists=True, next_of={})
+    assert dropped and not [sql for sql in dropped if "mv__next" in sql]
+    told = refusal(drop, node("mv"), model="mv", generation="next", next_exists=True, next_of={})
+    assert "lake.mv__next__progress is not the state of a next generation" in told
 
 
 @pytest.mark.parametrize(
