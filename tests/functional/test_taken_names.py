@@ -1,4 +1,4 @@
-"""A name says nothing about a table: tables of others that have the names of our tables stay."""
+"""A table of another writer that has one of our names stays as it is."""
 
 from __future__ import annotations
 
