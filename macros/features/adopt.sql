@@ -5,8 +5,7 @@
         see is_sweeping
       replace  in a full refresh of a model with `replace_existing`: the first barrier is a reset, which replaces the rows
 
-    Arguments:
-      existing (dict): the result of get_existing_relations, which contains a table of the MV's name. properties (dict): the properties of that table.
+    `existing`: the result of get_existing_relations, with a table of the MV's name; `properties`: the properties of that table.
 -#}
 {% macro find_takeover(backfill, existing, properties) %}
     {%- set adopts = properties.get('dbt_backfill.adopt') == local_md5(model.unique_id) -%}
@@ -33,35 +32,43 @@
     makes the table the MV of this state. A view is replaced by a table. Each step can be repeated: if a run dies between two steps, the next run
     completes the work. If the query of the next run differs, this run replaces the state, because no barrier has merged anything yet.
 
-    Refuse a table that cannot be taken over, before anything is written. Return the same as observe_state.
-
-    Arguments:
-      found (dict): see observe_tables.
+    Refuse a table that cannot be taken over, before anything is written. Return the same as observe_state. `found`: see observe_tables.
 -#}
 {% macro take_over_table(backfill, found) %}
-    {%- set existing, properties, how = found.existing, found.properties, found.takeover -%}
+    {%- set existing, properties, how, mv = found.existing, found.properties, found.takeover, backfill.mv.render() -%}
     {%- do dbt_backfill.check_leftovers_are_ours(backfill, existing) -%}
     {%- set missing = dbt_backfill.observe_missing(backfill, found.settings) -%}
     {%- set columns = dbt_backfill.prepare_creation(backfill) -%}
+    {%- set left = dbt_backfill.read_left_state(backfill, existing) -%}
+    {%- if left is not none and left.epoch > 0 -%} {%- do dbt_backfill.refuse_other_state(backfill) -%} {%- endif -%}
+    {#- This run continues a leftover state of the same kind and query. It replaces any other leftover state. -#}
+    {%- set continues = left is none or not left.committed or left.committed.kind == how
+        and not dbt_backfill.find_difference(backfill, missing.state.settings, missing.analysis, left.committed) -%}
     {%- set creation = dict(
-        missing.state.committed, kind=how, sweeps=how == 'adopt', replaces=dbt_backfill._find_left_state(backfill, existing, missing, how)
+        missing.state.committed, kind=how, sweeps=how == 'adopt', replaces=none if continues else left.committed.backfill_id
     ) -%}
     {%- set partitions = [] -%}
     {%- if how == 'adopt' -%}
         {%- set checked = dbt_backfill.check_adopted(backfill, existing.mv, properties, columns, creation.key) -%}
         {%- set partitions, rows = checked.partitions, dbt_backfill.get_count_text(checked.row_count, 'row') -%}
         {%- do log(
-            dbt_backfill.get_model_name(model) ~ ' adopts ' ~ backfill.mv.render() ~ ': its ' ~ rows
-                ~ (' is' if checked.row_count == 1 else ' are') ~ ' compared with its query'
-                ~ dbt_backfill.get_slices_text(backfill.options.backfill_rate_limit) ~ ', and only what differs is written', info=true
+            dbt_backfill.get_model_name(model) ~ ' adopts ' ~ mv ~ ': its ' ~ rows ~ (' is' if checked.row_count == 1 else ' are')
+                ~ ' compared with its query' ~ dbt_backfill.get_slices_text(backfill.options.backfill_rate_limit)
+                ~ ', and only what differs is written', info=true
         ) -%}
-    {%- else -%}
-        {%- do dbt_backfill.check_replaced(backfill, existing.mv) -%}
+    {%- elif not existing.mv.is_view -%}
+        {#- `create or replace` cannot change the format of a table, nor the location, which prepare_creation checks. This package does not drop the
+            table, because a DROP TABLE that arrives late could drop the MV. It drops a view, because a late `drop view` cannot drop an MV. -#}
+        {%- set format, wanted = dbt_backfill.get_table_format(existing.mv, backfill.mv) | lower, backfill.options.file_format -%}
+        {%- if format != wanted -%}
+            {%- do dbt_backfill.refuse(
+                mv ~ ' is a table of the format ' ~ format ~ ', but ' ~ wanted ~ ' tables cannot replace it in one step',
+                'Drop or rename that table, and run again'
+            ) -%}
+        {%- endif -%}
     {%- endif -%}
     {%- if existing.mv.is_view -%}
-        {%- set statements = [
-            'drop view if exists ' ~ backfill.mv.render(), dbt_backfill.get_create_mv_sql(backfill.mv, columns, creation.backfill_id)
-        ] -%}
+        {%- set statements = ['drop view if exists ' ~ mv, dbt_backfill.get_create_mv_sql(backfill.mv, columns, creation.backfill_id)] -%}
     {%- else -%}
         {%- set taken = dbt_backfill.adopted_properties(backfill.mv, columns, properties, creation.backfill_id, partitions)
             if how == 'adopt' else dbt_backfill.own_mv_properties(backfill.mv, creation.backfill_id) -%}
@@ -69,24 +76,8 @@
     {%- endif -%}
     {%- do dbt_backfill.create_backfill(backfill, dict(missing.state, committed=creation), columns, statements) -%}
     {#- A view was replaced by a table above. -#}
-    {%- set made = dbt_backfill.observe_existing(
-        backfill, existing, found.settings, dbt_backfill.read_table_properties(backfill.mv)
-    ) -%}
+    {%- set made = dbt_backfill.observe_existing(backfill, existing, found.settings, dbt_backfill.read_table_properties(backfill.mv)) -%}
     {{ return(dict(made, analysis=missing.analysis)) }}
-{% endmacro %}
-
-
-{#-
-    Return the id of a leftover state that the new state of the table replaces. Return none if there is no leftover state, or if this run continues
-    that state. A leftover state is replaced only if none of its barriers was merged. Refuse the table if a barrier was merged.
--#}
-{% macro _find_left_state(backfill, existing, missing, how) %}
-    {%- set left = dbt_backfill.read_left_state(backfill, existing) -%}
-    {%- if left is none -%} {{ return(none) }} {%- endif -%}
-    {%- if left.epoch > 0 -%} {%- do dbt_backfill.refuse_other_state(backfill) -%} {%- endif -%}
-    {%- set same = left.committed and left.committed.kind == how
-        and not dbt_backfill.find_difference(backfill, missing.state.settings, missing.analysis, left.committed) -%}
-    {{ return(none if same or not left.committed else left.committed.backfill_id) }}
 {% endmacro %}
 
 
@@ -101,11 +92,8 @@
 
 
 {#-
-    Refuse a table that cannot become an MV with its rows. This macro checks only facts that do not depend on the model's query.
-
-    Arguments:
-      backfill (dict): the relations of the MV, 'options': {'file_format'}, and 'name' outside of a run of the model.
-      tblproperties (dict): the model's.
+    Refuse a table that cannot become an MV with its rows, for reasons that do not depend on the model's query. `backfill`: the relations of the MV,
+    'options': {'file_format'}, and 'name' outside of a run of the model. `tblproperties`: of the model.
 -#}
 {% macro check_adoptable(backfill, existing, properties, tblproperties) %}
     {%- set name, file_format = backfill.mv.render(), backfill.options.file_format -%}
@@ -133,20 +121,16 @@
 
 
 {#-
-    Refuse a table that cannot be adopted with its rows. Barriers would fail on such a table: for example, Spark merges no rows into a table with an
-    identity column. Or no MERGE could repair the keys of the table. The check of the keys takes one or two passes over the key columns. Return
-    {'row_count': the table's number of rows, 'partitions': the names of its partition columns in lower case}.
-
-    Arguments:
-      columns (list of {'name', 'type'}): the columns of the query.
-      keys (list): the key of the query.
+    Refuse a table on which barriers would fail, for example because Spark merges no rows into a table with an identity column, or whose keys no MERGE
+    could repair. The check of the keys takes one or two passes over the key columns. Return {'row_count': the table's number of rows, 'partitions':
+    the names of its partition columns in lower case}. `columns`, `keys`: of the query.
 -#}
 {% macro check_adopted(backfill, existing, properties, columns, keys) %}
     {%- do dbt_backfill.check_adoptable(backfill, existing, properties, config.get('tblproperties') or {}) -%}
     {%- set name, described = backfill.mv.render(), dbt_backfill._check_adopted_columns(backfill, columns) -%}
     {%- set sql -%}
         explain extended
-        merge into {{ backfill.mv.render() }} as mv
+        merge into {{ name }} as mv
         using (
             {{ dbt_backfill.get_fence_over_no_rows_sql(columns, 'true') }}
         ) as changes
@@ -157,11 +141,10 @@
     {%- set error = dbt_backfill.find_plan_error(dbt_backfill.run_table('check that rows can be merged', sql)[0][0]) -%}
     {%- if error is not none -%}
         {%- do dbt_backfill.refuse(
-            'Spark cannot merge the rows of the model into ' ~ name ~ ': ' ~ error,
-            'Change the table, or build the model under another alias'
+            'Spark cannot merge the rows of the model into ' ~ name ~ ': ' ~ error, 'Change the table, or build the model under another alias'
         ) -%}
     {%- endif -%}
-    {%- set mv_keys, scan = dbt_backfill.get_mv_keys(keys), 'select * from ' ~ name -%}
+    {%- set mv_keys, scan, change = dbt_backfill.get_mv_keys(keys), 'select * from ' ~ name, '; the barriers add the correct rows' -%}
     {%- set checked = dbt_backfill.run_json(
         'check the keys of ' ~ backfill.mv.identifier,
         'select to_json((' ~ dbt_backfill.get_key_check_sql(scan, '0', mv_keys, backfill.options.vnode_count, true, many=true) ~ '))'
@@ -170,7 +153,7 @@
     {%- if checked.null_keys -%}
         {%- do dbt_backfill.refuse(
             name ~ ' has ' ~ dbt_backfill.get_count_text(checked.null_keys, 'row') ~ ' with a null in ' ~ key,
-            'Delete these rows from the table; the barriers add the correct rows'
+            'Delete these rows from the table' ~ change
         ) -%}
     {%- endif -%}
     {%- set twice = dbt_backfill.run_json('find the duplicate keys', dbt_backfill.get_duplicate_keys_sql(scan, mv_keys))
@@ -179,7 +162,7 @@
         {%- do dbt_backfill.refuse(
             'the key ' ~ key ~ ' is not unique in ' ~ name ~ '; duplicate keys: ('
                 ~ twice | map(attribute='key') | map('join', ', ') | join('), (') ~ ')',
-            'Delete the rows of these keys from the table; the barriers add the correct rows'
+            'Delete the rows of these keys from the table' ~ change
         ) -%}
     {%- endif -%}
     {{ return({
@@ -228,21 +211,4 @@
         ) -%}
     {%- endif -%}
     {{ return(described) }}
-{% endmacro %}
-
-
-{#-
-    Refuse a table that a reset cannot replace: `create or replace` cannot change the format of a table. (It cannot change the location either, but
-    prepare_creation checks the location.) This package does not drop the table, because a DROP TABLE that arrives late could drop the MV. It drops
-    a view, because a late `drop view` cannot drop an MV.
--#}
-{% macro check_replaced(backfill, existing) %}
-    {%- set format = none if existing.is_view else dbt_backfill.get_table_format(existing, backfill.mv) | lower -%}
-    {%- if format not in [none, backfill.options.file_format] -%}
-        {%- do dbt_backfill.refuse(
-            backfill.mv.render() ~ ' is a table of the format ' ~ format ~ ', but ' ~ backfill.options.file_format
-                ~ ' tables cannot replace it in one step',
-            'Drop or rename that table, and run again'
-        ) -%}
-    {%- endif -%}
 {% endmacro %}

@@ -1,24 +1,26 @@
 {#-
     This file makes a full refresh beside the MV in use. The next generation is an MV of its own, `<mv>__next`, with a state of its own. Barriers fill
-    the next generation, in as many runs as necessary. Meanwhile the MV in use, which is the previous generation, continues to follow the changes with
-    the query that created it. When the whole upstream is read, a barrier of the kind `swap` replaces the MV's rows and state by the rows and state of
-    the next generation; see run_beside.
+    it, in as many runs as necessary. Meanwhile the MV in use, which is the previous generation, continues to follow the changes with the query that
+    created it. When the whole upstream is read, a barrier of the kind `swap` replaces the MV's rows and state by those of the next generation.
 -#}
 
 
 {#-
     Return the next generation that a run fills: {'backfill': see get_backfill, 'reason': why a next generation is needed, as far as this run knows}.
-    Return none if there is no next generation and the run has no reason to begin one.
+    Return none if there is no next generation and the run has no reason to begin one. `observed`: the result of observe_state for the MV in use;
+    `rebuild`: why the user wants a rebuild, or none.
 
     An MV that has to be emptied in any case is rebuilt in place, because nobody can use its rows. With full_refresh_mode `in_place`, a run calls this
     macro only if dbt lists a next generation: then this macro warns that the table exists.
-
-    Arguments:
-      observed (dict): the result of observe_state for the MV in use.
-      rebuild (string or none): why the user wants a rebuild; none if the user wants no rebuild.
 -#}
 {% macro find_next_generation(backfill, observed, rebuild) %}
-    {%- set next = dbt_backfill.get_next_backfill(backfill, observed.state.committed) -%}
+    {#- Nobody uses the next generation yet, so a run resets it if the model has changed. The controls of the MV in use also apply to it. -#}
+    {%- set shape = backfill.options.on_schema_change -%}
+    {%- set next = dict(
+        dict(backfill, **dbt_backfill.get_next_relations(backfill.mv)), generation='next', controls=backfill.controls,
+        controls_of=(observed.state.committed or {}).get('backfill_id'),
+        options=dict(backfill.options, on_query_change='rebuild', on_schema_change='ignore' if shape == 'fail' else shape),
+    ) -%}
     {%- set is_listed, next_of = dbt_backfill.load_table(next.progress) is not none, dbt_backfill.read_next_of(next) -%}
     {%- set is_begun = next_of is not none and next_of == next.controls_of -%}
     {%- if backfill.options.full_refresh_mode != 'beside' -%}
@@ -54,52 +56,12 @@
 
 
 {#-
-    Return the description of the next generation for a run. Nobody uses the next generation yet, so a run resets it if the model has changed.
-    The controls of the MV in use also apply to the next generation. `committed` is the last plan of the MV in use.
--#}
-{% macro get_next_backfill(backfill, committed) %}
-    {%- set on_schema_change = backfill.options.on_schema_change -%}
-    {{ return(dict(
-        backfill, **dict(
-            dbt_backfill.get_next_relations(backfill.mv), generation='next',
-            controls=backfill.controls, controls_of=(committed or {}).get('backfill_id'),
-            options=dict(
-                backfill.options, on_query_change='rebuild', on_schema_change='ignore' if on_schema_change == 'fail' else on_schema_change
-            ),
-        )
-    )) }}
-{% endmacro %}
-
-
-{#-
-    Return the description of the MV in use while the next generation is filled. This MV keeps its upstream and the query that created it, but it
-    reads no more ranges.
--#}
-{% macro get_former_backfill(backfill, state) %}
-    {%- set committed = state.committed -%}
-    {{ return(dict(
-        backfill, generation='former', sql=committed.query, query=committed.query, query_hash=committed.query_hash,
-        options=dict(
-            backfill.options, unique_key=committed.key | map(attribute='name') | list,
-            upstream_key=committed.key | map(attribute='upstream') | list, vnode_count=committed.vnode_count,
-            backfill_mode=committed.backfill_mode or 'arrangement', backfill_vnodes=none, backfill_rate_limit=0,
-            on_query_change='fail', on_schema_change='ignore',
-        ),
-    )) }}
-{% endmacro %}
-
-
-{#-
     Run the barriers of a run while there is a next generation. First run the barriers of the next generation. If these have read the whole upstream,
     run the swap. Otherwise run the barriers of the MV in use, so that its readers see changes. Return the result of run_barriers, and 'filling': true
     if the next generation still has to replace the MV in use.
 
     A run may end after any step, and the next run continues from the existing state. If the next generation has already replaced the MV in use, the
-    run only drops the next generation.
-
-    Arguments:
-      observed (dict): the result of observe_state for the MV in use.
-      next (dict): see find_next_generation.
+    run only drops the next generation. `observed`, `next`: see find_next_generation.
 -#}
 {% macro run_beside(backfill, observed, next) %}
     {%- set planned, committed = observed.state.get('planned') or {}, observed.state.committed -%}
@@ -114,7 +76,24 @@
     {%- set seen = dbt_backfill.observe_state(next.backfill) -%}
     {#- Before its first barrier, the next generation has no state from which a control could be read. So use the control of the MV in use. -#}
     {%- set seen = dict(seen, state=dict(seen.state, control=observed.state.get('control'))) -%}
-    {%- do dbt_backfill._begin_generation(backfill, next, seen) -%}
+    {%- if seen.state.get('missing') or seen.state.committed.query_hash != backfill.query_hash -%}
+        {#- First refuse a next generation that could not replace the MV in use at the end: because the location has changed, or because a column of
+            an Iceberg MV gets another type, which a Hive metastore does not allow. -#}
+        {%- do dbt_backfill.check_location(backfill.mv) -%}
+        {%- if backfill.options.file_format == 'iceberg' and dbt_backfill.is_retyped(
+                backfill.mv, dbt_backfill.get_mv_columns(backfill, backfill.query, backfill.upstream.relation.render())) -%}
+            {%- do dbt_backfill.refuse(
+                'its query changes the type of a column of ' ~ backfill.mv.render() ~ ' (at the same position, or of the same name), '
+                    ~ 'but a Hive metastore does not allow this change if an Iceberg table is replaced in one step',
+                "Keep the positions and types of the existing columns, or set full_refresh_mode='in_place' for this refresh"
+            ) -%}
+        {%- endif -%}
+        {%- do log(
+            dbt_backfill.get_model_name(model) ~ ' is filled again as ' ~ next.backfill.mv.render() ~ ', beside the MV in use ('
+                ~ (next.reason or 'its query changed') ~ '). To stop this and drop the next generation: ' ~ dbt_backfill.get_drop_next_text(),
+            info=true
+        ) -%}
+    {%- endif -%}
     {%- set filled = dbt_backfill.run_barriers(next.backfill, seen, none) -%}
     {%- set ready = dbt_backfill.read_filled_generation(next.backfill, seen, filled) -%}
     {%- if ready is none -%}
@@ -131,39 +110,11 @@
 
 
 {#-
-    Log one line when a next generation begins. First refuse a next generation that could not replace the MV in use at the end. A replacement fails if
-    the location has changed. It also fails if a column of an Iceberg MV gets another type, because a Hive metastore does not allow this change.
--#}
-{% macro _begin_generation(backfill, next, seen) %}
-    {%- if not seen.state.get('missing') and seen.state.committed.query_hash == backfill.query_hash -%} {{ return(none) }} {%- endif -%}
-    {%- do dbt_backfill.check_location(backfill.mv) -%}
-    {%- if backfill.options.file_format == 'iceberg' -%}
-        {%- set columns = dbt_backfill.get_mv_columns(backfill, backfill.query, backfill.upstream.relation.render()) -%}
-        {%- if dbt_backfill.is_retyped(backfill.mv, columns) -%}
-            {%- do dbt_backfill.refuse(
-                'its query changes the type of a column of ' ~ backfill.mv.render() ~ ' (at the same position, or of the same name), '
-                    ~ 'but a Hive metastore does not allow this change if an Iceberg table is replaced in one step',
-                "Keep the positions and types of the existing columns, or set full_refresh_mode='in_place' for this refresh"
-            ) -%}
-        {%- endif -%}
-    {%- endif -%}
-    {%- do log(
-        dbt_backfill.get_model_name(model) ~ ' is filled again as ' ~ next.backfill.mv.render() ~ ', beside the MV in use ('
-            ~ (next.reason or 'its query changed') ~ '). To stop this and drop the next generation: ' ~ dbt_backfill.get_drop_next_text(), info=true
-    ) -%}
-{% endmacro %}
-
-
-{#-
     Return the next generation if it can replace the MV in use: {'backfill', 'state', 'version': the version of its MV that belongs to the state;
     none for an Iceberg table without a snapshot}. Return none if the next generation is not ready. A returned generation already has the comments
-    and the constraints of the model.
+    and the constraints of the model. `seen`: the result of observe_state before this run's barriers; `filled`: the result of these barriers.
 
     The version is read before the state. If the state has no plan and the same epoch as before, no barrier was executed between the two reads.
-
-    Arguments:
-      seen (dict): the result of observe_state before this run's barriers.
-      filled (dict): the result of these barriers.
 -#}
 {% macro read_filled_generation(next, seen, filled) %}
     {%- if not dbt_backfill.is_complete(filled.state) or filled.state.dirty -%} {{ return(none) }} {%- endif -%}
@@ -180,13 +131,22 @@
 
 
 {#-
-    Run the barriers of the previous generation while the next generation is filled, or log why the previous generation is not refreshed. The table of
-    the previous generation will be replaced soon. So its barriers must not make the run fail, and must not read the whole upstream again. The query
-    of the previous generation may not run any more, so this macro checks all other reasons before it explains that query.
+    Run the barriers of the previous generation while the next generation is filled, or log why the previous generation is not refreshed. Its table
+    will be replaced soon. So its barriers must not make the run fail, and must not read the whole upstream again. Its query may not run any more, so
+    this macro checks all other reasons before it explains that query.
 -#}
 {% macro run_former(backfill, observed) %}
-    {%- set state, analysis = observed.state, dbt_backfill.new_analysis() -%}
-    {%- set former, committed = dbt_backfill.get_former_backfill(backfill, state), state.committed -%}
+    {%- set state, committed, analysis = observed.state, observed.state.committed, dbt_backfill.new_analysis() -%}
+    {#- The previous generation keeps its upstream and the query that created it, but it reads no more ranges. -#}
+    {%- set former = dict(
+        backfill, generation='former', sql=committed.query, query=committed.query, query_hash=committed.query_hash,
+        options=dict(
+            backfill.options, unique_key=committed.key | map(attribute='name') | list,
+            upstream_key=committed.key | map(attribute='upstream') | list, vnode_count=committed.vnode_count,
+            backfill_mode=committed.backfill_mode or 'arrangement', backfill_vnodes=none, backfill_rate_limit=0,
+            on_query_change='fail', on_schema_change='ignore',
+        ),
+    ) -%}
     {%- if committed.kind in ['adopt', 'replace'] or dbt_backfill.is_sweeping(state) or dbt_backfill.get_filling(state) -%}
         {%- set why = 'it does not have all rows of its query yet' -%}
     {%- elif state.get('upstream_version') is none -%}
@@ -217,11 +177,11 @@
 
 
 {#-
-    Drop the next generation with this id, and its copies. Keep a table of such a name if another writer created that table. The state is dropped
-    last: if the run dies, a later run can still find the remaining tables by the state. Return true if the next generation existed.
+    Drop the next generation with this id, and its copies; keep a table of such a name that another writer created. Return true if the next generation
+    existed. The state is dropped last: if the run dies, a later run can still find the remaining tables by it.
 
-    The script checks the id, because the script may arrive late, when a newer generation exists. If the script is sent twice, or by two runs at the
-    same time, the second execution finds no tables. That is not an error.
+    The script checks the id, because it may arrive late, when a newer generation exists. If it is sent twice, or by two runs at the same time, the
+    second execution finds no tables. That is not an error.
 -#}
 {% macro drop_generation(next, id) %}
     {%- if not dbt_backfill.exists_with_id(next.progress, id) -%} {{ return(false) }} {%- endif -%}

@@ -6,11 +6,8 @@
       'by', 'since': who ran the operation, and when; absent for other settings
     }
 
-    A run calls this macro before each barrier if an operation or a budget may limit the range. If a plan already exists, the run executes this plan
-    unchanged.
-
-    Arguments:
-      run (namespace): the variables of the loop in run_barriers.
+    A run calls this macro before each barrier if an operation or a budget may limit the range. An existing plan is executed unchanged. `run`: the
+    variables of the loop in run_barriers.
 -#}
 {% macro get_allowance(backfill, state, run) %}
     {%- set options = backfill.options -%}
@@ -20,9 +17,8 @@
     {%- if allowance.rows == 0 -%} {{ return(allowance) }} {%- endif -%}
     {%- if options.barrier_seconds -%}
         {%- set sized = dbt_backfill.get_sized_rows(options.barrier_seconds, state.get('committed') or {}, allowance.rows) -%}
-        {%- if allowance.rows is none or sized < allowance.rows -%}
-            {%- set allowance = {'rows': sized, 'ruled_by': 'barrier_seconds'} -%}
-        {%- endif -%}
+        {%- set is_least = allowance.rows is none or sized < allowance.rows -%}
+        {%- set allowance = {'rows': sized, 'ruled_by': 'barrier_seconds'} if is_least else allowance -%}
     {%- endif -%}
     {%- if options.run_rows and (allowance.rows is none or options.run_rows - run.rows < allowance.rows) -%}
         {%- set allowance = {'rows': [options.run_rows - run.rows, 0] | max, 'ruled_by': 'run_rows'} -%}
@@ -31,12 +27,7 @@
 {% endmacro %}
 
 
-{#-
-    Return the allowance from the setting of an operation, which applies until somebody lifts it; without such a setting, from the configured limit.
-
-    Arguments:
-      control (dict): the last setting of an operation, see get_control_statement.
--#}
+{#- Return the allowance from the last setting of an operation, see get_control_statement; from the config's limit if there is none. -#}
 {% macro get_ruling_allowance(limit, control) %}
     {%- set rows = control.get('value', 'default') -%}
     {%- if rows == 'default' -%} {{ return({'rows': limit, 'ruled_by': 'config'}) }} {%- endif -%}
@@ -47,17 +38,14 @@
 
 
 {#-
-    True if a budget of the run is used up, so no further barrier begins. There are two exceptions: the run still completes a requested rebuild, and
-    still puts a complete next generation in place, because a later run would not know of them. The budget of rows does not end a run that has no rows
-    left to read.
+    True if a budget of the run is used up, so no further barrier begins. But the run still completes a requested rebuild, and still puts a complete
+    next generation in place, because a later run would not know of them. The budget of rows does not end a run that has no rows left to read.
 -#}
 {% macro is_budget_spent(backfill, run) %}
     {%- set options = backfill.options -%}
     {%- if run.rebuild or run.next -%} {{ return(false) }} {%- endif -%}
-    {%- if options.run_minutes
-            and (modules.datetime.datetime.now() - backfill.started_at).total_seconds() >= options.run_minutes * 60 -%}
-        {{ return(true) }}
-    {%- endif -%}
+    {%- set seconds = (modules.datetime.datetime.now() - backfill.started_at).total_seconds() -%}
+    {%- if options.run_minutes and seconds >= options.run_minutes * 60 -%} {{ return(true) }} {%- endif -%}
     {{ return(options.run_rows is not none and run.rows >= options.run_rows and not dbt_backfill.is_complete(run.state)) }}
 {% endmacro %}
 
@@ -82,14 +70,9 @@
 
 
 {#-
-    Return the size of the next range in rows, from the duration of the last barrier. If the barrier took more than 1.5 times the target duration, the
-    size is halved, but is at least 1,000 rows. If the barrier took less than half of the target duration, the size is doubled. Otherwise the size
-    stays the same, so the known bounds of later ranges stay valid. The first range has as many rows as the rate limit, or 100,000.
-
-    Arguments:
-      seconds (number): the target duration of a barrier.
-      committed (dict): the plan that was committed last, with `sized_rows` and `seconds`, see get_outcome_sql.
-      most (int or none): the rate limit.
+    Return the size of the next range in rows, from the duration of the last barrier, see get_outcome_sql. If it took more than 1.5 times the target
+    (`seconds`), the size is halved, but is at least 1,000 rows. If it took less than half of the target, the size is doubled. Otherwise the size is
+    the same, so the known bounds of later ranges stay valid. The first range has as many rows as the rate limit (`most`), or 100,000.
 -#}
 {% macro get_sized_rows(seconds, committed, most) %}
     {%- set rows, took = committed.get('sized_rows') or most or 100000, committed.get('seconds') -%}

@@ -1,14 +1,11 @@
 {#-
-    Compact the MV after a committed barrier, if `compact_every` or `sort_when_finished` requires a compaction. The next barrier finds the same rows
-    in other files, as after a manual compaction. If another run writes to the MV during the compaction, or if Spark fails, this macro gives up; if
-    Spark fails, it also warns. A later barrier compacts the MV when the next compaction is due, but a sort is not tried again.
+    Compact the MV after a committed barrier, if `compact_every` or `sort_when_finished` requires a compaction. `before`, `state`: the states before
+    and after the barrier. The next barrier finds the same rows in other files, as after a manual compaction. If another run writes to the MV during
+    the compaction, or if Spark fails, this macro gives up; if Spark fails, it also warns. A later barrier compacts the MV when the next compaction is
+    due, but a sort is not tried again.
 
     One line reports the outcome: 'kept', why the files were not rewritten, and 'unsorted', why the MV was compacted but not sorted. An entry that
     does not apply is absent or null.
-
-    Arguments:
-      before (dict): the state that the barrier began from.
-      state (dict): the state that the barrier committed.
 -#}
 {% macro compact_mv(backfill, before, state) %}
     {%- set work = dbt_backfill.get_due_compaction(backfill.options, before, state) -%}
@@ -17,18 +14,25 @@
     {%- set started_at = modules.datetime.datetime.now() -%}
     {%- set sql = dbt_backfill.get_compact_mv_sql(backfill, state, work) -%}
     {%- set attempt = dbt_backfill.try_table(work ~ ' the MV after the barrier ' ~ state.epoch, sql) -%}
-    {%- if attempt.error -%}
-        {%- do dbt_backfill._warn_of_compaction(work, state, attempt.error) -%}
-        {{ return(none) }}
-    {%- endif -%}
-    {%- set told = attempt.table[0] -%}
-    {%- if dbt_backfill.get_file_format() != 'iceberg' -%}
-        {%- set outcome = fromjson(told[0]) -%}
+    {%- set told, is_iceberg = attempt.table[0] if not attempt.error else none, dbt_backfill.get_file_format() == 'iceberg' -%}
     {#- Iceberg returns the number of replaced files (column 0) and the number of files that it failed to rewrite (column 3), but reports no conflict.
         If a sort replaced no file, although the MV has files, the sort has lost a conflict. -#}
-    {%- elif told[3] > 0 -%}
-        {%- do dbt_backfill._warn_of_compaction(work, state, 'Iceberg could not rewrite ' ~ told[3] ~ " files; Spark's log says why") -%}
-        {%- set outcome = {'kept': told[3] ~ ' files could not be rewritten'} -%}
+    {%- set failed = told[3] if is_iceberg and told else 0 -%}
+    {%- set error = attempt.error or ('Iceberg could not rewrite ' ~ failed ~ " files; Spark's log says why" if failed > 0 else none) -%}
+    {%- if error -%}
+        {%- do exceptions.warn(
+            'backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': the MV could not be ' ~ ('sorted' if work == 'sort' else 'compacted')
+                ~ ' after the barrier ' ~ state.epoch ~ '. That barrier is committed, so nothing is lost. '
+                ~ ('To sort the MV, run the statement in docs/maintenance.md' if work == 'sort'
+                    else 'A later run compacts the MV when that is due again') ~ '. ' ~ error
+        ) -%}
+    {%- endif -%}
+    {%- if attempt.error -%}
+        {{ return(none) }}
+    {%- elif not is_iceberg -%}
+        {%- set outcome = fromjson(told[0]) -%}
+    {%- elif failed > 0 -%}
+        {%- set outcome = {'kept': failed ~ ' files could not be rewritten'} -%}
     {%- elif told[0] == 0 and work == 'compact' -%}
         {%- set outcome = {'kept': 'there were no files to put together, or another run wrote to it meanwhile'} -%}
     {%- elif told[0] == 0 and dbt_backfill.run_table(
@@ -39,11 +43,12 @@
         {%- set outcome = {} -%}
     {%- endif -%}
     {%- set done = 'SORTED' if work == 'sort' and not outcome.get('unsorted') else 'COMPACTED' -%}
-    {%- set parts = [('NOT ' if outcome.get('kept') else '') ~ done ~ ' after BARRIER ' ~ state.epoch] -%}
-    {%- if outcome.get('kept') -%} {%- do parts.append(outcome.kept) -%} {%- endif -%}
-    {%- if outcome.get('unsorted') -%} {%- do parts.append('not sorted: ' ~ outcome.unsorted) -%} {%- endif -%}
-    {%- do parts.append(dbt_backfill.get_duration_text((modules.datetime.datetime.now() - started_at).total_seconds())) -%}
-    {%- do log(dbt_backfill.get_model_name(model) ~ ' [' ~ parts | join(' · ') ~ ']', info=true) -%}
+    {%- set parts = [
+        ('NOT ' if outcome.get('kept') else '') ~ done ~ ' after BARRIER ' ~ state.epoch, outcome.get('kept'),
+        'not sorted: ' ~ outcome.unsorted if outcome.get('unsorted') else none,
+        dbt_backfill.get_duration_text((modules.datetime.datetime.now() - started_at).total_seconds()),
+    ] -%}
+    {%- do log(dbt_backfill.get_model_name(model) ~ ' [' ~ parts | select | join(' · ') ~ ']', info=true) -%}
 {% endmacro %}
 
 
@@ -55,16 +60,6 @@
     {%- set every = options.compact_every -%}
     {%- set compacts = every and (has_finished or state.epoch // every > before.get('epoch', 0) // every) -%}
     {{ return('compact' if compacts else none) }}
-{% endmacro %}
-
-
-{% macro _warn_of_compaction(work, state, error) %}
-    {%- do exceptions.warn(
-        'backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': the MV could not be ' ~ ('sorted' if work == 'sort' else 'compacted')
-            ~ ' after the barrier ' ~ state.epoch ~ '. That barrier is committed, so nothing is lost. '
-            ~ ('To sort the MV, run the statement in docs/maintenance.md' if work == 'sort'
-                else 'A later run compacts the MV when that is due again') ~ '. ' ~ error
-    ) -%}
 {% endmacro %}
 
 

@@ -1,18 +1,15 @@
 {#-
     This file makes the view `<mv>__live`, if the option `live_view` is set. The view returns all rows of the query at the version of the last
-    barrier, even while the MV is being filled.
+    barrier, even while the MV is being filled. The view is only for users: no decision of this package depends on it.
 
-    The view contains only literals: the MV's version after the barrier, the version of the upstream, the positions. So the view is always exact, even
-    while the next barrier runs. After that barrier, a new view replaces the view. If somebody has removed files of one of the view's versions,
-    reading the view fails; the view never shows wrong rows.
-
-    The view is only for users. No decision of this package depends on the view.
+    The view contains only literals: the MV's version after the barrier, the version of the upstream, the positions. So it is always exact, even while
+    the next barrier runs, which then replaces it. If somebody has removed files of one of these versions, reading the view fails.
 -#}
 
 
 {#-
     Return the properties of the existing live view; none if there is no live view. Refuse another table or view of that name, and a schema in which
-    Spark cannot create views. To test the schema, create a trial view and drop it immediately. A run does this before it writes anything.
+    Spark cannot create views: a trial view is created and dropped immediately. A run does this before it writes anything.
 -#}
 {% macro check_live_view(backfill) %}
     {%- if dbt_backfill.load_table(backfill.live) is not none -%}
@@ -57,9 +54,9 @@
     Make the view for a state, right after the barrier that committed the state. If the plan was given up, the state belongs to no version of the
     upstream, so the previous view stays. A next generation gets no view, because the view of the MV in use already shows all rows.
 
-    This macro reads the MV's version before the script checks that the state is unchanged. So the version belongs to the state. If another run has
-    committed a barrier in between, that run makes the view. The view is made in a script: outside of a script, Iceberg's session catalog would make
-    an Iceberg view. If an Iceberg view is replaced, Spark continues to read the previous text of the view.
+    The MV's version is read before the script checks that the state is unchanged, so it belongs to the state. If another run has committed a barrier
+    in between, that run makes the view. Outside of a script, Iceberg's session catalog would make an Iceberg view, and if such a view is replaced,
+    Spark continues to read its previous text.
 -#}
 {% macro run_live_view(backfill, state) %}
     {%- set committed = state.committed -%}
@@ -100,16 +97,11 @@
 
 {#-
     At the end of a run, make a missing or outdated view. If the run committed a barrier of the MV, that barrier has already made the view. A view is
-    outdated if it does not belong to the last barrier, for example because a run died. It is also outdated if it does not belong to the MV's current
-    version: after a compaction, the files of the previous version may be removed. While a next generation is filled, `result` has the state of the
-    next generation, so this macro makes no view then.
+    outdated if it does not belong to the last barrier, for example because a run died, or to the MV's current version: after a compaction, the files
+    of the previous version may be removed. While a next generation is filled, `result` has its state, so this macro makes no view then.
 
-    Drop the view if the model does not have the option any more. Without the option, a run calls this macro only if dbt lists a relation with the
-    view's name.
-
-    Arguments:
-      result (dict): the result of run_barriers or run_beside.
-      found (dict): see check_live_view.
+    Drop the view if the model does not have the option any more. In this case a run calls this macro only if dbt lists a relation with the view's
+    name. `result`: of run_barriers or run_beside; `found`: see check_live_view.
 -#}
 {% macro make_or_drop_live_view(backfill, result, found) %}
     {%- set live = backfill.live -%}
@@ -128,9 +120,7 @@
 {% endmacro %}
 
 
-{#-
-    Return a script that drops the view if the view exists. Inside a script, Iceberg's session catalog does not treat the view as an Iceberg view.
--#}
+{#- Return a script that drops the view, if it exists. Inside a script, Iceberg's session catalog does not treat it as an Iceberg view. -#}
 {% macro get_drop_live_view_sql(live) -%}
     begin
         drop view if exists {{ live.render() }};
@@ -141,11 +131,8 @@
 {#-
     Return the view's query, which returns all rows of the model's query (Q) at the version of the committed barrier. The rows up to the position come
     from the MV. The other rows come from Q over the upstream. Rows with a null in the key are among the other rows, because no range has read them.
-    All rows come from Q over the upstream if the vnodes have different positions, if columns are being filled, or during a sweep.
-
-    Arguments:
-      state (dict): as read_state returned it, not `dirty`.
-      version (string): the version of the MV that belongs to the state, see read_version.
+    All rows come from Q over the upstream if the vnodes have different positions, if columns are being filled, or during a sweep. `version`: the
+    version of the MV that belongs to the state, which is not `dirty`.
 -#}
 {% macro get_live_sql(relations, state, version) -%}
     {%- set plan, upstream = state.committed, dbt_backfill.get_upstream_of_plan(state.committed) -%}

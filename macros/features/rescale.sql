@@ -1,41 +1,6 @@
 {#-
-    Return a plan that gives the MV another number of vnodes. The rest of the last committed plan stays the same.
-
-    Arguments:
-      node (dict): the model's node in the graph.
-      low (list or none): the lowest position of all vnodes.
--#}
-{% macro new_rescale_plan(state, node, vnode_count, low) %}
-    {%- set last, kept = state.committed, {} -%}
-    {%- for name in [
-        'backfill_id', 'sources', 'upstream_row_count', 'query', 'query_hash', 'query_columns', 'key', 'backfill_mode',
-        'backfill_rate_limit',
-    ] -%}
-        {%- do kept.update({name: last.get(name)}) -%}
-    {%- endfor -%}
-    {%- do kept.update({'sources': dbt_backfill.with_void_copy(last.sources)}) -%}
-    {%- set filling, finds = dbt_backfill.get_filling(state), not state.uniform or last.get('vnodes') is not none -%}
-    {%- if filling -%}
-        {%- do kept.update({
-            'fills': filling.columns, 'fill_low': filling.position, 'fill_high': filling.position, 'filled_row_count': filling.row_count,
-        }) -%}
-    {%- endif -%}
-    {{ return(dict(
-        kept,
-        epoch=state.epoch + 1, kind='rescale', reason='from ' ~ last.vnode_count ~ ' to ' ~ vnode_count ~ ' vnodes',
-        plan_id=local_md5(invocation_id ~ node.unique_id ~ state.epoch ~ modules.datetime.datetime.now()),
-        sweeps=dbt_backfill.is_sweeping(state), settings=last.settings, vnode_count=vnode_count,
-        range_low=state.get('position'), range_high=low, last_range=false,
-        **({'next_bounds': [], 'bounds_complete': false} if finds else dbt_backfill.get_bounds_ahead(state))
-    )) }}
-{% endmacro %}
-
-
-{#-
-    Return a select of the vnodes that a rescale creates, one row per vnode: {
-      '__bf_vnode': its number,
-      '__bf_finished', '__bf_position', '__bf_row_count': its initial state
-    }. The select returns no row once the plan has been committed or given up.
+    Return a select of the vnodes that a rescale creates, one row per vnode, with its number `__bf_vnode` and its initial state `__bf_finished`,
+    `__bf_position` and `__bf_row_count`. The select returns no row once the plan has been committed or given up.
 
     Let g be the smaller of the old and new numbers of vnodes. A new vnode gets its keys from the old vnodes with the same remainder modulo g. If a
     vnode is split, the new vnode with the old number keeps the count of rows, and the other new vnodes count 0. So the sum of the counts stays the
@@ -46,10 +11,8 @@
     {%- set positions = dbt_backfill.position_columns(plan.key, 'former.') -%}
     {%- set descending = dbt_backfill.is_descending(plan.key) -%}
     {%- set least_by = 'max_by' if descending else 'min_by' -%}
-    {#-
-        A vnode that has not begun has the position null and is the least advanced vnode. In ascending order this is correct without a term, because
-        nulls sort first. In descending order the greatest position is the least advanced, so this term sorts such a vnode last.
-    -#}
+    {#- A vnode that has not begun has the position null and is the least advanced vnode. In ascending order this is correct without a term, because
+        nulls sort first. In descending order the greatest position is the least advanced, so this term sorts such a vnode last. -#}
     {%- set begins = 'not former.backfill_finished and ' ~ positions[0] ~ ' is null' -%}
     {%- set order = ['not former.backfill_finished', begins] if descending else ['former.backfill_finished'] -%}
     {#- A finished vnode keeps its last key as its position. Ignore that position here. -#}

@@ -1,7 +1,7 @@
 {#-
-    Mark an existing table, so that the next run of a model adopts the table: the table becomes the MV of the model and keeps its rows. That run
-    checks the columns and keys of the table and creates the state. Then barriers compare the rows with the query, slice by slice, and merge the
-    differences. This operation only writes the mark, which is a table property, and can be repeated.
+    Mark an existing table with a table property, so that the next run of a model adopts the table: it becomes the MV of the model and keeps its rows.
+    That run checks the columns and keys of the table and creates the state. Then barriers compare the rows with the query, slice by slice, and merge
+    the differences. The operation can be repeated.
 
     Usage:
       dbt run-operation adopt_table --args '{model: my_mv}'
@@ -11,9 +11,9 @@
 -#}
 {% macro adopt_table(model=none) %}
     {%- set node = dbt_backfill.find_backfilled_mv(model, 'adopt_table') -%}
-    {%- do dbt_backfill.check_argument_names('adopt_table', kwargs, ['model'], dbt_backfill.get_model_name(node)) -%}
     {%- set adopted = dbt_backfill.get_operated(node) -%}
     {%- set mv, name = adopted.mv, adopted.name -%}
+    {%- do dbt_backfill.check_arguments('adopt_table', {'model': model}, kwargs, mv=name) -%}
     {%- set existing = dbt_backfill.get_existing_relations(adopted) -%}
     {%- if existing.mv is none -%}
         {%- do dbt_backfill.refuse(mv.render() ~ ' does not exist', 'Run the model, which builds it: dbt run --select ' ~ name, mv=name) -%}
@@ -43,12 +43,12 @@
 
 
 {#-
-    Make the MV of a model a copy of another MV, including its state, for CI or another target. The copy continues from the position of the
-    original. On Delta it is a shallow clone, on Iceberg a copy of the rows. The copy has its own id. The original is not changed.
+    Make the MV of a model a copy of another MV, including its state, for CI or another target. The copy has its own id and continues from the
+    position of the original. On Delta it is a shallow clone, on Iceberg a copy of the rows.
 
-    The operation copies the MV and the state at two versions that belong together. To find these versions, it checks that no barrier has begun, and
-    that the state has not changed while the versions were read. Before the state is copied, the copy is a clone without a state, which no run treats
-    as an MV. If the operation ends early, repeat the operation.
+    The MV and the state are copied at two versions that belong together: the operation checks that no barrier has begun, and that the state has not
+    changed while the versions were read. Before the state is copied, the copy is a clone without a state, which no run treats as an MV. If the
+    operation ends early, repeat it.
 
     Usage:
       dbt run-operation clone_backfill --args '{model: my_mv, source: prod.my_mv}'
@@ -61,27 +61,19 @@
 {% macro clone_backfill(model=none, source=none, replace=false) %}
     {%- set node = dbt_backfill.find_backfilled_mv(model, 'clone_backfill') -%}
     {%- set clone = dbt_backfill.get_operated(node) -%}
-    {%- do dbt_backfill.check_argument_names('clone_backfill', kwargs, ['model', 'source', 'replace'], clone.name) -%}
-    {%- if source is not string or not source | trim -%}
-        {%- do dbt_backfill.refuse_argument(clone.name, 'source', source, 'the MV to copy, with its schema, such as prod.my_mv') -%}
-    {%- elif replace is not boolean -%}
-        {%- do dbt_backfill.refuse_argument(clone.name, 'replace', replace, 'true or false') -%}
-    {%- endif -%}
+    {%- do dbt_backfill.check_arguments('clone_backfill', {'model': model, 'source': source, 'replace': replace}, kwargs, {
+        'source': [source is string and source | trim, 'the MV to copy, with its schema, such as prod.my_mv'],
+        'replace': [replace is boolean, 'true or false'],
+    }, clone.name) -%}
     {%- set schemas = dbt_backfill.read_schemas() -%}
     {%- set original = dbt_backfill.observe_original(clone, source | trim, schemas) -%}
     {#- dbt creates the schemas for a run of models, but not for an operation. -#}
     {%- if clone.mv.schema | lower not in schemas -%} {%- do adapter.create_schema(clone.mv) -%} {%- endif -%}
     {%- if dbt_backfill.prepare_clone(clone, original, replace) -%}
         {%- set id = local_md5(invocation_id ~ node.unique_id ~ modules.datetime.datetime.now()) -%}
-        {#- Each statement can be repeated: it does nothing if its table exists. -#}
-        {%- set statements = {
-            'copy the MV': dbt_backfill._get_copy_of_mv_sql(clone, original, id),
-            'copy the state': dbt_backfill._get_copy_of_state_sql(clone, original, id),
-        } -%}
-        {%- if original.existing.barriers is not none -%}
-            {%- do statements.update({'copy the history': dbt_backfill._get_copy_of_history_sql(clone, original, id)}) -%}
-        {%- endif -%}
-        {%- for step, sql in statements.items() -%} {%- do dbt_backfill.run_table(step, sql, clone.mv) -%} {%- endfor -%}
+        {%- for step, sql in dbt_backfill.get_copies(clone, original, id).items() -%}
+            {%- do dbt_backfill.run_table(step, sql, clone.mv) -%}
+        {%- endfor -%}
     {%- endif -%}
     {%- do dbt_backfill.run_table('finish the clone', dbt_backfill.get_set_properties_sql(clone.mv, {'dbt_backfill.clone': ''}), clone.mv) -%}
     {%- do log(
@@ -105,13 +97,13 @@
     {%- set existing = {} -%}
     {%- for table in ['mv', 'progress', 'barriers'] -%}
         {%- do existing.update({table: dbt_backfill.find_table(original[table]) if has_schema else none}) -%}
+        {%- if existing[table] is none and table != 'barriers' -%}
+            {%- do dbt_backfill.refuse(
+                original[table].render() ~ ' does not exist, but clone_backfill needs an MV and its state',
+                'Set source to an MV that dbt run has created', mv=clone.name
+            ) -%}
+        {%- endif -%}
     {%- endfor -%}
-    {%- if existing.mv is none or existing.progress is none -%}
-        {%- do dbt_backfill.refuse(
-            original[('mv' if existing.mv is none else 'progress')].render() ~ ' does not exist, but clone_backfill needs an MV and its state',
-            'Set source to an MV that dbt run has created', mv=clone.name
-        ) -%}
-    {%- endif -%}
     {%- set version = dbt_backfill.read_version(original, 'progress') -%}
     {%- set state = dbt_backfill.observe_existing(original, existing).state -%}
     {%- set versions = {'mv': dbt_backfill.read_version(original, 'mv'), 'progress': version} -%}
@@ -127,13 +119,14 @@
 
 
 {#-
-    Return true if the tables have to be copied, and false if only the last step of a clone is missing. First drop the MV of an unfinished clone that
-    has no state yet. With `replace`, drop any clone without a state. Refuse to replace any other table.
+    Return true if the tables have to be copied, and false if only the last step of a clone is missing. First drop the MV of an unfinished clone
+    without a state; with `replace`, any clone without a state. Refuse to replace any other table.
 -#}
 {% macro prepare_clone(clone, original, replace) %}
     {%- set name = clone.mv.render() -%}
     {%- set mv, progress = dbt_backfill.find_table(clone.mv), dbt_backfill.find_table(clone.progress) -%}
     {%- set properties = dbt_backfill.read_listed_properties(mv, clone.mv) -%}
+    {%- set drop = dbt_backfill.get_operation_text('drop_backfill', '{model: ' ~ clone.name ~ '}') -%}
     {%- if mv is not none and 'dbt_backfill.id' not in properties -%}
         {%- do dbt_backfill.refuse(name ~ ' exists, but is not a clone of an MV', 'Drop or rename that table', mv=clone.name) -%}
     {%- elif progress is not none and properties.get('dbt_backfill.clone')
@@ -141,16 +134,13 @@
         {%- if properties['dbt_backfill.clone'] != original.mv.render() -%}
             {%- do dbt_backfill.refuse(
                 name ~ ' is an unfinished clone of ' ~ properties['dbt_backfill.clone'],
-                'Run clone_backfill with that source again, or drop the clone: '
-                    ~ dbt_backfill.get_operation_text('drop_backfill', '{model: ' ~ clone.name ~ '}'),
-                mv=clone.name
+                'Run clone_backfill with that source again, or drop the clone: ' ~ drop, mv=clone.name
             ) -%}
         {%- endif -%}
         {{ return(false) }}
     {%- elif progress is not none -%}
         {%- do dbt_backfill.refuse(
-            clone.progress.render() ~ ' exists, so the model already has a state',
-            'Drop the MV with its state: ' ~ dbt_backfill.get_operation_text('drop_backfill', '{model: ' ~ clone.name ~ '}'), mv=clone.name
+            clone.progress.render() ~ ' exists, so the model already has a state', 'Drop the MV with its state: ' ~ drop, mv=clone.name
         ) -%}
     {%- elif mv is not none -%}
         {%- if not properties.get('dbt_backfill.clone') and not replace -%}
@@ -163,34 +153,31 @@
 
 
 {#-
-    Return the statement that copies the MV. On Delta the copy shares the files of the original. Iceberg has no clone, so the statement copies the
-    rows, with the same partitions.
+    Return the statements that copy the tables of the original: {step: SQL}. Each statement does nothing if its table exists.
+
+    On Delta the copy of the MV shares the files of the original. Iceberg has no clone, so the rows are copied, with the same partitions. The copied
+    state has another id, and lacks two facts that are not known for the copy: the barriers that the history may lack, and the snapshot of an Iceberg
+    MV after a barrier.
 -#}
-{% macro _get_copy_of_mv_sql(clone, original, id) -%}
+{% macro get_copies(clone, original, id) %}
     {%- set mv, version = original.mv.render(), original.versions.mv -%}
     {%- set own = {'dbt_backfill.id': id, 'dbt_backfill.mv': clone.mv.render(), 'dbt_backfill.clone': mv, 'dbt_backfill.adopt': ''} -%}
     {%- if clone.options.file_format == 'delta' -%}
-        create table if not exists {{ clone.mv.render() }}
-        shallow clone {{ mv }} version as of {{ version }}
-        tblproperties {{ dbt_backfill.property_list(own) }}
-        {{ dbt_backfill.location_root_clause(clone.location_root, clone.mv) }}
+        {%- set copy_of_mv -%}
+            create table if not exists {{ clone.mv.render() }}
+            shallow clone {{ mv }} version as of {{ version }}
+            tblproperties {{ dbt_backfill.property_list(own) }}
+            {{ dbt_backfill.location_root_clause(clone.location_root, clone.mv) }}
+        {%- endset -%}
     {%- else -%}
         {%- set shown = dbt_backfill.run_table('show ' ~ original.mv.identifier, 'show create table ' ~ mv, clone.mv)[0][0] -%}
         {%- set partitions = modules.re.search('(?m)^PARTITIONED BY .*$', shown) -%}
-        {{ dbt_backfill._get_copy_sql(
+        {%- set copy_of_mv = dbt_backfill._get_copy_sql(
             clone, original, 'mv', dict(own, **{'dbt_backfill.docs': '', 'dbt_backfill.reset': ''}),
             'select *\nfrom ' ~ mv ~ (' version as of ' ~ version if version != 'none' else ' where false'),
             partitions.group(0) if partitions else ''
-        ) }}
+        ) -%}
     {%- endif -%}
-{%- endmacro %}
-
-
-{#-
-    Return the statement that copies the state. The copied rows differ only in the id, and lack two facts that are not known for the copy: the
-    barriers that the history may lack, and the snapshot of an Iceberg MV after a barrier.
--#}
-{% macro _get_copy_of_state_sql(clone, original, id) -%}
     {%- set last = dict(original.state.committed, backfill_id=id) -%}
     {%- for name in ['mv_snapshot_id', 'mv_root_id', 'mv_reset_id'] -%} {%- do last.pop(name, none) -%} {%- endfor -%}
     {%- set changed, columns = {
@@ -200,24 +187,22 @@
     {%- for name in dbt_backfill.get_column_types(original.progress) -%}
         {%- do columns.append(changed.get(name, dbt_backfill.identifier(name))) -%}
     {%- endfor -%}
-    {{ dbt_backfill._get_copy_sql(
+    {%- set copies = {'copy the MV': copy_of_mv, 'copy the state': dbt_backfill._get_copy_sql(
         clone, original, 'progress', {'dbt_backfill.id': id},
         'select ' ~ columns | join(', ') ~ '\nfrom ' ~ original.progress.render() ~ ' version as of ' ~ original.versions.progress
-    ) }}
-{%- endmacro %}
-
-
-{#- Return the statement that copies the history. -#}
-{% macro _get_copy_of_history_sql(clone, original, id) -%}
-    {%- set shown, columns = dbt_backfill.history_columns(), [] -%}
-    {%- for name in shown.recorded.keys() | list + shown.derived.keys() | list -%}
-        {%- do columns.append(dbt_backfill.string_literal(id) ~ ' as backfill_id' if name == 'backfill_id' else name) -%}
-    {%- endfor -%}
-    {{ dbt_backfill._get_copy_sql(
-        clone, original, 'barriers', {},
-        'select ' ~ columns | join(', ') ~ '\nfrom ' ~ original.barriers.render() ~ '\nwhere epoch <= ' ~ original.state.epoch
-    ) }}
-{%- endmacro %}
+    )} -%}
+    {%- if original.existing.barriers is not none -%}
+        {%- set recorded, columns = dbt_backfill.history_columns(), [] -%}
+        {%- for name in recorded.recorded.keys() | list + recorded.derived.keys() | list -%}
+            {%- do columns.append(dbt_backfill.string_literal(id) ~ ' as backfill_id' if name == 'backfill_id' else name) -%}
+        {%- endfor -%}
+        {%- do copies.update({'copy the history': dbt_backfill._get_copy_sql(
+            clone, original, 'barriers', {},
+            'select ' ~ columns | join(', ') ~ '\nfrom ' ~ original.barriers.render() ~ '\nwhere epoch <= ' ~ original.state.epoch
+        )}) -%}
+    {%- endif -%}
+    {{ return(copies) }}
+{% endmacro %}
 
 
 {#-

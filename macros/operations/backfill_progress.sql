@@ -1,7 +1,7 @@
 {#-
     Return a select of the progress of the project's MVs, for the user's own model, dashboard or alert. The select has one row per MV, or per vnode;
     progress_of_mv_columns and progress_of_vnode_columns list its columns. An MV without a state has no row. As a run-operation, this macro prints a
-    table that also shows how far each MV is behind its upstream.
+    table of 80 columns that also shows how far each MV is behind its upstream, with lines about unusual facts below an MV.
 
     Usage:
       select * from ({{ dbt_backfill.backfill_progress() }}) where lag_seconds > 3600
@@ -15,21 +15,29 @@
       format (string): only for the run-operation: `json` prints an object per line, for programs.
 -#}
 {% macro backfill_progress(models=none, model=none, by=none, format=none) %}
-    {%- do dbt_backfill.check_argument_names('backfill_progress', kwargs, ['model', 'models', 'by', 'format'], 'backfill_progress') -%}
-    {%- if format not in [none, 'json'] -%}
-        {%- do dbt_backfill.refuse_argument('backfill_progress', 'format', format, 'json, or leave it out') -%}
-    {%- endif -%}
-    {%- if by not in [none, 'vnode'] -%}
-        {%- do dbt_backfill.refuse_argument('backfill_progress', 'by', by, 'vnode, or leave it out') -%}
-    {%- endif -%}
+    {%- set given = {'model': model, 'models': models, 'by': by, 'format': format} -%}
+    {%- do dbt_backfill.check_arguments('backfill_progress', given, kwargs, {
+        'format': [format in [none, 'json'], 'json, or leave it out'], 'by': [by in [none, 'vnode'], 'vnode, or leave it out'],
+    }) -%}
     {#- While dbt parses the model that calls this macro, read nothing. -#}
     {%- set backfills = dbt_backfill.find_backfills(model if models is none else models) if execute else [] -%}
     {%- set states = backfills | selectattr('why', 'none') | list -%}
-    {#- A model, or the user's own operation, gets the select. Even in an invocation of an operation, dbt parses the models, which may call this
-        macro. -#}
+    {#- A model, or the user's own operation, gets the select. An invocation of an operation also parses the models, which may call this macro. -#}
     {%- if execute and invocation_args_dict.get('which') == 'run-operation'
             and invocation_args_dict.get('macro', '').split('.')[-1] == 'backfill_progress' -%}
-        {%- do dbt_backfill.report_progress(backfills, states, by, format) -%}
+        {%- set rows = [] if not states else dbt_backfill.read_progress_and_lags(states) if by != 'vnode'
+            else dbt_backfill.read_progress_rows(dbt_backfill.get_progress_of_vnodes_sql(states)) -%}
+        {%- if format == 'json' -%}
+            {%- for row in rows -%} {%- do log(tojson(row), info=true) -%} {%- endfor -%}
+            {{ return('') }}
+        {%- elif not backfills -%}
+            {%- do log('no model of this project has the materialization backfilled_mv', info=true) -%}
+        {%- elif by == 'vnode' -%}
+            {%- do dbt_backfill._report_vnodes(rows) -%}
+        {%- else -%}
+            {%- do dbt_backfill._report_mvs(rows) -%}
+        {%- endif -%}
+        {%- for backfill in backfills if backfill.why is not none -%} {%- do log(backfill.model ~ ': ' ~ backfill.why, info=true) -%} {%- endfor -%}
         {{ return('') }}
     {%- elif states -%}
         {{ return(dbt_backfill.get_progress_of_vnodes_sql(states) if by == 'vnode' else dbt_backfill.get_progress_sql(states)) }}
@@ -82,29 +90,7 @@
 
 
 {#-
-    Print the progress of MVs as a table of 80 columns, with lines about unusual facts below an MV. For programs, print JSON instead: one object per
-    line. `states`: the entries of `backfills` that have a state, see find_backfills.
--#}
-{% macro report_progress(backfills, states, by, format) %}
-    {%- set rows = [] if not states else dbt_backfill.read_progress_and_lags(states) if by != 'vnode'
-        else dbt_backfill.read_progress_rows(dbt_backfill.get_progress_of_vnodes_sql(states)) -%}
-    {%- if format == 'json' -%}
-        {%- for row in rows -%} {%- do log(tojson(row), info=true) -%} {%- endfor -%}
-        {{ return(none) }}
-    {%- elif not backfills -%}
-        {%- do log('no model of this project has the materialization backfilled_mv', info=true) -%}
-    {%- elif by == 'vnode' -%}
-        {%- do dbt_backfill._report_vnodes(rows) -%}
-    {%- else -%}
-        {%- do dbt_backfill._report_mvs(rows) -%}
-    {%- endif -%}
-    {%- for backfill in backfills if backfill.why is not none -%} {%- do log(backfill.model ~ ': ' ~ backfill.why, info=true) -%} {%- endfor -%}
-{% endmacro %}
-
-
-{#-
-    Print the data from which the command `dbt-backfill report` makes a page: one line of JSON for the project, and one line per MV. The operation
-    writes nothing.
+    Print the data from which the command `dbt-backfill report` makes a page: one line of JSON for the project, and one line per MV.
 
     The first line is {'project', 'target', 'read_at', 'mvs': the number of lines that follow}. The line of an MV has 'model' and
     'generation'. If the MV has no readable state, it also has 'why', the reason as the end of a sentence. Otherwise it has the fields of
@@ -119,7 +105,7 @@
       models (string or list): the names of models, written as for verify_backfill; by default all backfilled_mv. `model` has the same meaning.
 -#}
 {% macro backfill_report(models=none, model=none) %}
-    {%- do dbt_backfill.check_argument_names('backfill_report', kwargs, ['model', 'models'], 'backfill_report') -%}
+    {%- do dbt_backfill.check_arguments('backfill_report', {'model': model, 'models': models}, kwargs) -%}
     {#- Before an operation, dbt parses the models, and a model may call this macro. In this case read nothing. -#}
     {%- if not execute -%} {{ return('') }} {%- endif -%}
     {%- set backfills = dbt_backfill.find_backfills(model if models is none else models) -%}
@@ -140,27 +126,15 @@
             ) if sql else []}) -%}
         {%- endfor -%}
         {%- for row in rows -%}
-            {%- set own = dict(row) -%}
             {%- for name, found in lists.items() -%}
-                {%- do own.update({name: found | selectattr('relation', 'equalto', row.relation) | list}) -%}
+                {%- do row.update({name: found | selectattr('relation', 'equalto', row.relation) | list}) -%}
             {%- endfor -%}
-            {%- do log(tojson(own), info=true) -%}
+            {%- do log(tojson(row), info=true) -%}
         {%- endfor -%}
     {%- endif -%}
     {%- for backfill in backfills if backfill.why is not none -%}
         {%- do log(tojson({'model': backfill.model, 'generation': backfill.generation, 'why': backfill.why}), info=true) -%}
     {%- endfor -%}
-{% endmacro %}
-
-
-{#-
-    Return the rows of get_progress_sql, in the order of the models. Each row also has 'source', the table that the MV follows, and how far the MV is
-    behind that table, see find_lags.
--#}
-{% macro read_progress_and_lags(states) %}
-    {{ return(dbt_backfill.find_lags(dbt_backfill.read_progress_rows(
-        dbt_backfill.get_progress_sql(states, dbt_backfill.followed_source('barrier.sources') ~ ' as source')
-    ))) }}
 {% endmacro %}
 
 
@@ -173,31 +147,29 @@
 
 
 {#-
-    Add to each row the lag of the MV behind its upstream or change table, from the log of that table: 'behind' is the number of versions that the MV
-    does not show yet, and 'behind_seconds' is the age of the oldest of these versions. An unknown value is none.
+    Return the rows of get_progress_sql, in the order of the models. Each row also has 'source', the table that the MV follows, 'behind', the number
+    of versions of that table that the MV does not show yet, and 'behind_seconds', the age of the oldest of these versions. An unknown value is none.
 -#}
-{% macro find_lags(rows) %}
-    {%- set lags, ages, behind = [], [], [] -%}
+{% macro read_progress_and_lags(states) %}
+    {%- set rows = dbt_backfill.read_progress_rows(
+        dbt_backfill.get_progress_sql(states, dbt_backfill.followed_source('barrier.sources') ~ ' as source')
+    ) -%}
+    {%- set lags, ages = [], [] -%}
     {%- for row in rows -%}
-        {%- set lag = dict({'versions': none, 'since': none}, **(dbt_backfill._find_lag(row.get('source')) or {})) -%}
-        {%- do lags.append(lag) -%}
-        {%- do ages.append(
-            'timestampdiff(second, try_cast(' ~ dbt_backfill.string_literal(lag.since) ~ ' as timestamp_ltz), current_timestamp())'
-        ) -%}
+        {%- do lags.append(dict({'versions': none, 'since': none}, **(dbt_backfill._find_lag(row.get('source')) or {}))) -%}
+        {%- set since = dbt_backfill.string_literal(lags[-1].since) -%}
+        {%- do ages.append('timestampdiff(second, try_cast(' ~ since ~ ' as timestamp_ltz), current_timestamp())') -%}
     {%- endfor -%}
     {%- set is_asked = lags | rejectattr('since', 'none') | list -%}
     {%- set seconds = dbt_backfill.run_json('compute the lags', 'select to_json(array(' ~ ages | join(', ') ~ '))')[0] if is_asked else [] -%}
     {%- for row in rows -%}
-        {%- do behind.append(dict(row, behind=lags[loop.index0].versions, behind_seconds=seconds[loop.index0] if seconds else none)) -%}
+        {%- do row.update({'behind': lags[loop.index0].versions, 'behind_seconds': seconds[loop.index0] if seconds else none}) -%}
     {%- endfor -%}
-    {{ return(behind) }}
+    {{ return(rows) }}
 {% endmacro %}
 
 
-{#-
-    Return the answer to the question upstream_lag. Return none if the table does not exist, if another table has replaced it, if no barrier has read
-    it yet, or if the table keeps no versions.
--#}
+{#- Return the answer to upstream_lag; none if the table does not exist, was replaced, keeps no versions, or was not read by a barrier yet. -#}
 {% macro _find_lag(source) %}
     {%- if not source or source.get('version') is none -%} {{ return(none) }} {%- endif -%}
     {%- set upstream = {'relation': dbt_backfill.parse_relation(source.relation), 'kind': source.kind} -%}
@@ -213,11 +185,8 @@
     {%- for row in rows -%}
         {%- set count, total = dbt_backfill.get_number_text(row.row_count), row.get('upstream_row_count') -%}
         {%- set rate, left, seconds = row.get('rows_per_second'), row.get('seconds_left'), row.behind_seconds -%}
-        {%- if row.behind is none -%}
-            {%- set behind = '?' if row.get('upstream_version') else '' -%}
-        {%- else -%}
-            {%- set behind = row.behind ~ (' (' ~ dbt_backfill.get_duration_text(seconds) ~ ')' if row.behind and seconds is not none else '') -%}
-        {%- endif -%}
+        {%- set age = ' (' ~ dbt_backfill.get_duration_text(seconds) ~ ')' if row.behind and seconds is not none else '' -%}
+        {%- set behind = row.behind ~ age if row.behind is not none else '?' if row.get('upstream_version') else '' -%}
         {%- do dbt_backfill._report_line([
             row.model ~ (' (next)' if row.get('generation') else ''),
             '{:.1f} %'.format(row.progress * 100),
@@ -226,25 +195,19 @@
             dbt_backfill.get_duration_text(left) if left else '',
             behind,
         ], widths) -%}
-        {%- set notes = [] -%}
-        {%- if not row.backfill_finished and row.ruled_by != 'config' -%}
-            {%- do notes.append(dbt_backfill.get_ruling_text(
-                {'ruled_by': row.ruled_by, 'rows': row.get('rate_limit'), 'by': row.get('set_by'), 'since': row.get('set_since')}
-            )) -%}
-        {%- elif not row.backfill_finished and row.get('rate_limit') == 0 -%}
-            {%- do notes.append('paused by its config: backfill_rate_limit is 0') -%}
-        {%- endif -%}
-        {%- if row.sweeping -%} {%- do notes.append('sweeps: its earlier rows are compared with the query') -%} {%- endif -%}
-        {%- if row.get('filling') -%} {%- do notes.append('fills ' ~ row.filling) -%} {%- endif -%}
-        {%- if row.get('planned') -%}
-            {%- do notes.append(
-                'barrier ' ~ (row.epoch + 1) ~ ' is planned (' ~ row.planned ~ '): a run is at work, or the next run continues it'
-            ) -%}
-        {%- endif -%}
-        {%- if 0 < row.vnodes_finished < row.vnode_count -%}
-            {%- do notes.append('{:,} of {:,} vnodes have finished'.format(row.vnodes_finished, row.vnode_count)) -%}
-        {%- endif -%}
-        {%- for note in notes -%} {%- do log('  ' ~ note, info=true) -%} {%- endfor -%}
+        {%- set ruling = dbt_backfill.get_ruling_text(
+            {'ruled_by': row.ruled_by, 'rows': row.get('rate_limit'), 'by': row.get('set_by'), 'since': row.get('set_since')}
+        ) if row.ruled_by != 'config' else 'paused by its config: backfill_rate_limit is 0' if row.get('rate_limit') == 0 else none -%}
+        {%- for applies, note in [
+            (ruling and not row.backfill_finished, ruling),
+            (row.sweeping, 'sweeps: its earlier rows are compared with the query'),
+            (row.get('filling'), 'fills ' ~ row.get('filling')),
+            (row.get('planned'), 'barrier ' ~ (row.epoch + 1) ~ ' is planned (' ~ row.get('planned')
+                ~ '): a run is at work, or the next run continues it'),
+            (0 < row.vnodes_finished < row.vnode_count, '{:,} of {:,} vnodes have finished'.format(row.vnodes_finished, row.vnode_count)),
+        ] if applies -%}
+            {%- do log('  ' ~ note, info=true) -%}
+        {%- endfor -%}
     {%- endfor -%}
 {% endmacro %}
 
@@ -267,10 +230,7 @@
 {% endmacro %}
 
 
-{#-
-    Print one line of a table. The first column is aligned to the left, the other columns to the right. Only a value that is aligned to the left is
-    shortened if it is too long.
--#}
+{#- Print one line of a table. The first column is aligned to the left and shortened if it is too long, the others are aligned to the right. -#}
 {% macro _report_line(values, widths, last_left=false) %}
     {%- set cells = [] -%}
     {%- for value in values -%}

@@ -14,8 +14,7 @@
       by (string): the name that is recorded; by default Spark's current user.
 -#}
 {% macro pause_backfill(model=none, models=none, all=false, by=none) %}
-    {%- set given = {'model': model, 'models': models, 'all': all, 'by': by} -%}
-    {%- do dbt_backfill.run_controls('pause_backfill', given, kwargs, '0') -%}
+    {%- do dbt_backfill.run_controls('pause_backfill', {'model': model, 'models': models, 'all': all, 'by': by}, kwargs, '0') -%}
 {% endmacro %}
 
 
@@ -52,22 +51,23 @@
     Arguments: see pause_backfill.
 -#}
 {% macro resume_backfill(model=none, models=none, all=false, by=none) %}
-    {%- set given = {'model': model, 'models': models, 'all': all, 'by': by} -%}
-    {%- do dbt_backfill.run_controls('resume_backfill', given, kwargs, 'default') -%}
+    {%- do dbt_backfill.run_controls('resume_backfill', {'model': model, 'models': models, 'all': all, 'by': by}, kwargs, 'default') -%}
 {% endmacro %}
 
 
 {#-
-    Return the nodes that one of the arguments `model`, `models` and `all` names. Refuse arguments that are unknown or of the wrong type.
-    `given`: all known arguments with their values; `unknown`: the names of other arguments that were given.
+    Set the rate limit of each MV to `value`, unless the MV already has this limit. Then print the setting that applies to the MV. Check all arguments
+    and MVs before anything is written. With `all`, skip MVs that have never run.
+
+    Arguments:
+      given (dict): the operation's arguments and their values. unknown (list): the names of other arguments that were given.
+      value (string): a number of rows, or `default`.
 -#}
-{% macro find_controlled_nodes(operation, given, unknown) %}
-    {%- do dbt_backfill.check_argument_names(operation, unknown, given.keys() | list, operation) -%}
-    {%- if given['all'] is not boolean -%}
-        {%- do dbt_backfill.refuse_argument(operation, 'all', given['all'], 'true or false') -%}
-    {%- elif given.by is not none and (given.by is not string or not given.by) -%}
-        {%- do dbt_backfill.refuse_argument(operation, 'by', given.by, 'a name, or leave it out') -%}
-    {%- endif -%}
+{% macro run_controls(operation, given, unknown, value) %}
+    {%- do dbt_backfill.check_arguments(operation, given, unknown, {
+        'all': [given['all'] is boolean, 'true or false'],
+        'by': [given.by is none or given.by is string and given.by, 'a name, or leave it out'],
+    }) -%}
     {%- set ways = [given.model, given.models, given['all'] or none] | reject('none') | list -%}
     {%- if ways | length != 1 -%}
         {%- do dbt_backfill.refuse(
@@ -75,29 +75,15 @@
             "Name one model, several or all: --args '{model: my_mv}', '{models: [my_mv, other_mv]}' or '{all: true}'", mv=operation
         ) -%}
     {%- endif -%}
-    {%- set names, nodes = dbt_backfill.as_list(given.model or given.models or []), [] -%}
-    {%- if given.models is mapping or names | reject('string') | list or not names and not given['all'] -%}
-        {%- set argument = 'model' if given.model is not none else 'models' -%}
-        {%- do dbt_backfill.refuse_argument(
-            operation, argument, given[argument], 'the name of one model' if argument == 'model' else 'a list of names of models'
-        ) -%}
-    {%- endif -%}
+    {%- set names = dbt_backfill.as_list(given.model or given.models or []) -%}
+    {%- set are_names = given['all'] or names and given.models is not mapping and not names | reject('string') | list -%}
+    {%- do dbt_backfill.check_arguments(operation, given, [], {
+        'model': [given.model is none or are_names, 'the name of one model'],
+        'models': [given.models is none or are_names, 'a list of names of models'],
+    }) -%}
+    {%- set nodes, controlled = [] if names else dbt_backfill.find_backfilled_mvs(), [] -%}
     {%- for name in names | unique -%} {%- do nodes.append(dbt_backfill.find_backfilled_mv(name, operation)) -%} {%- endfor -%}
-    {{ return(nodes if names else dbt_backfill.find_backfilled_mvs()) }}
-{% endmacro %}
-
-
-{#-
-    Set the rate limit of each MV to `value`, unless the MV already has this limit. Then print the setting that applies to the MV. Check all MVs
-    before anything is written. With `all`, skip MVs that have never run.
-
-    Arguments:
-      given (dict): see find_controlled_nodes.
-      value (string): a number of rows, or `default`.
--#}
-{% macro run_controls(operation, given, unknown, value) %}
-    {%- set controlled = [] -%}
-    {%- for node in dbt_backfill.find_controlled_nodes(operation, given, unknown) -%}
+    {%- for node in nodes -%}
         {%- if given['all'] and dbt_backfill.load_table(dbt_backfill.get_operated(node).progress) is none -%}
             {%- do log(dbt_backfill.get_model_name(node) ~ ': it has never run', info=true) -%}
         {%- else -%}
@@ -105,7 +91,6 @@
         {%- endif -%}
     {%- endfor -%}
     {%- if not controlled -%} {{ return(none) }} {%- endif -%}
-    {#- The control records who set it and when. -#}
     {%- set setter = dbt_backfill.run_json(
         'ask who sets it', "select to_json(named_struct('user', current_user(), 'now', unix_micros(current_timestamp())))",
         controlled[0].mv
@@ -115,20 +100,13 @@
         {%- set now = control.get('value', 'default') -%}
         {#- resume_backfill ends a pause, but not a throttle. -#}
         {%- if now != value and (operation != 'resume_backfill' or now == '0') -%}
-            {%- set setting = {'value': value, 'by': given.by or setter.user, 'at': setter.now} -%}
-            {%- set location = dbt_backfill.location_root_clause(operated.location_root, operated.controls) -%}
-            {%- set control = dbt_backfill.run_json(
-                'set the rate limit',
-                dbt_backfill.get_set_control_script(operated, operated.state.committed.backfill_id, setting, location), operated.mv
-            )[0] -%}
+            {%- set sql = dbt_backfill.get_set_control_script(operated, value, given.by or setter.user, setter.now) -%}
+            {%- set control = dbt_backfill.run_json('set the rate limit', sql, operated.mv)[0] -%}
         {%- endif -%}
         {%- set ruling = dbt_backfill.get_ruling_allowance(limit, control) -%}
-        {%- if ruling.ruled_by == 'config' -%}
-            {%- set words = 'its config applies, with '
+        {%- set words = dbt_backfill.get_ruling_text(ruling) ~ ('; changes are still merged' if ruling.rows == 0 else '')
+            if ruling.ruled_by != 'config' else 'its config applies, with '
                 ~ ('no backfill_rate_limit' if limit is none else 'backfill_rate_limit {:,}'.format(limit)) -%}
-        {%- else -%}
-            {%- set words = dbt_backfill.get_ruling_text(ruling) ~ ('; changes are still merged' if ruling.rows == 0 else '') -%}
-        {%- endif -%}
         {%- do log(operated.name ~ ': ' ~ words, info=true) -%}
     {%- endfor -%}
 {% endmacro %}
@@ -136,27 +114,21 @@
 
 {#-
     Return a script that sets a rate limit, and returns the resulting setting. The script only inserts a row, so it does not conflict with a barrier.
-    The time and the user are literals in the script: if the script is sent twice, both rows are equal.
-
-    Arguments:
-      setting (dict): {'value', 'by', 'at': microseconds since 1970}.
-      location (string): the LOCATION clause of the table; empty for the catalog's default location.
+    The user `by` and the time `at`, in microseconds since 1970, are literals in the script: if the script is sent twice, both rows are equal.
 -#}
-{% macro get_set_control_script(operated, backfill_id, setting, location='') -%}
-    {%- set format, text = operated.options.file_format, dbt_backfill.string_literal -%}
+{% macro get_set_control_script(operated, value, by, at) -%}
+    {%- set format, text, backfill_id = operated.options.file_format, dbt_backfill.string_literal, operated.state.committed.backfill_id -%}
     begin
         declare __bf_control string;
         create table if not exists {{ operated.controls.render() }}
             (control string, value string, set_by string, set_at timestamp_ltz, backfill_id string)
         using {{ format }}
-        {{ location }}
+        {{ dbt_backfill.location_root_clause(operated.location_root, operated.controls) }}
         tblproperties {{ dbt_backfill.property_list(dict(
             dbt_backfill.exact_table_properties(format), **{'dbt_backfill.format': dbt_backfill.state_format()}
         )) }};
         insert into {{ operated.controls.render() }}
-        select
-            'rate_limit', {{ text(setting.value) }}, {{ text(setting.by) }}, timestamp_micros({{ setting.at }}),
-            {{ text(backfill_id) }};
+        select 'rate_limit', {{ text(value) }}, {{ text(by) }}, timestamp_micros({{ at }}), {{ text(backfill_id) }};
         {{ dbt_backfill.get_control_statement(operated, backfill_id) }}
         select __bf_control;
     end

@@ -1,9 +1,7 @@
 {#-
-    Drop an MV, and the tables and views beside the MV, see get_relations. First check that this package created all of them. If a drop ends early,
-    the same command drops the rest.
-
-    The state is dropped last. As long as the state exists without its MV, a run of the model is refused, and the state shows which tag holds a
-    version of the upstream.
+    Drop an MV, and the tables and views beside it, see get_relations. First check that this package created all of them. If a drop ends early, the
+    same command drops the rest. The state is dropped last: as long as it exists without its MV, a run of the model is refused, and the state shows
+    which tag holds a version of the upstream.
 
     Usage:
       dbt run-operation drop_backfill --args '{model: my_mv}'
@@ -19,31 +17,30 @@
 -#}
 {% macro drop_backfill(model=none, mv=none, keep_mv=false, generation=none) %}
     {%- set name = model or mv or 'drop_backfill' -%}
-    {%- do dbt_backfill.check_argument_names('drop_backfill', kwargs, ['model', 'mv', 'keep_mv', 'generation'], name) -%}
+    {%- set given = {'model': model, 'mv': mv, 'keep_mv': keep_mv, 'generation': generation} -%}
+    {%- do dbt_backfill.check_arguments('drop_backfill', given, kwargs, mv=name) -%}
     {%- if (model is none) == (mv is none) -%}
         {%- do dbt_backfill.refuse(
             'neither the argument model nor the argument mv is given' if model is none else 'both the argument model and the argument mv are given',
             "Name one MV: --args '{model: my_mv}', or, if its model is gone, --args '{mv: my_schema.my_mv}'", mv='drop_backfill'
         ) -%}
-    {%- elif model is not none and (model is not string or not model) -%}
-        {%- do dbt_backfill.refuse_argument('drop_backfill', 'model', model, 'the name of one model') -%}
-    {%- elif mv is not none and (mv is not string or dbt_backfill.parse_relation(mv | trim) is none) -%}
-        {%- do dbt_backfill.refuse_argument('drop_backfill', 'mv', mv, 'one table with its schema, such as my_schema.my_mv') -%}
-    {%- elif keep_mv is not boolean -%}
-        {%- do dbt_backfill.refuse_argument(name, 'keep_mv', keep_mv, 'true or false') -%}
-    {%- elif generation not in [none, 'next'] -%}
-        {%- do dbt_backfill.refuse_argument(name, 'generation', generation, 'next, or leave it out') -%}
-    {%- elif generation and keep_mv -%}
-        {%- do dbt_backfill.refuse_argument(name, 'keep_mv', true, 'false: the MV stays in any case if only its next generation is dropped') -%}
     {%- endif -%}
+    {%- set table = dbt_backfill.parse_relation(mv | trim) if mv is string else none -%}
+    {%- do dbt_backfill.check_arguments('drop_backfill', given, [], {
+        'model': [model is none or model is string and model, 'the name of one model'],
+        'mv': [mv is none or table is not none, 'one table with its schema, such as my_schema.my_mv'],
+    }) -%}
+    {%- set beside = 'false: the MV stays in any case if only its next generation is dropped' -%}
+    {%- do dbt_backfill.check_arguments('drop_backfill', given, [], {
+        'generation': [generation in [none, 'next'], 'next, or leave it out'],
+        'keep_mv': [keep_mv is boolean and not (generation and keep_mv), beside if keep_mv is boolean else 'true or false'],
+    }, name) -%}
     {%- set catalog = dbt_backfill.run_table('ask for the catalog', 'select current_catalog()')[0][0] -%}
     {%- set owners = dbt_backfill.get_owners(catalog) -%}
     {%- set node = none if model is none else dbt_backfill.find_model(
         model, "Name an enabled model, or the table of a model that no longer exists: --args '{mv: my_schema.my_mv}'"
     ) -%}
-    {%- set relation = dbt_backfill.get_plain_relation(
-        dbt_backfill.parse_relation(mv | trim) if node is none else dbt_backfill.get_node_relation(node), catalog
-    ) -%}
+    {%- set relation = dbt_backfill.get_plain_relation(table if node is none else dbt_backfill.get_node_relation(node), catalog) -%}
     {%- set owner = owners.get(dbt_backfill.get_table_key(relation)) -%}
     {%- if node is none and owner is not none and owner.config.materialized == 'backfilled_mv' -%}
         {%- set owning = dbt_backfill.get_model_name(owner) -%}
@@ -54,45 +51,36 @@
     {%- set dropped = dict(
         dbt_backfill.get_relations(relation), name=relation.render() if node is none else dbt_backfill.get_model_name(node)
     ) -%}
-    {%- set next, found = dict(dropped, **dbt_backfill.get_next_relations(dropped.mv)), [] -%}
-    {#- Drop the next generation before the MV, because without the MV no run would continue the next generation. Check the tables of both before
-        anything is dropped. -#}
+    {#- Drop the next generation first, because without the MV no run would continue it. Check the tables of both before anything is dropped. -#}
+    {%- set next, checked = dict(dropped, **dbt_backfill.get_next_relations(dropped.mv)), [] -%}
     {%- set has_next = dbt_backfill.read_next_of(next) is not none -%}
     {%- if generation == 'next' and not has_next and dbt_backfill.load_table(next.progress) is not none -%}
         {%- do dbt_backfill.refuse(
             next.progress.render() ~ ' is not the state of a next generation, but of another MV',
             'To drop that MV, name it in the argument model or mv', mv=dropped.name
         ) -%}
-    {%- elif generation == 'next' or has_next -%}
-        {%- do found.append(dbt_backfill.find_tables_of(next, false, owners)) -%}
     {%- endif -%}
-    {%- if generation is none -%} {%- do found.append(dbt_backfill.find_tables_of(dropped, keep_mv, owners)) -%} {%- endif -%}
-    {%- for tables in found -%} {%- do dbt_backfill.run_drop(**tables) -%} {%- endfor -%}
-{% endmacro %}
-
-
-{#-
-    Return the arguments of run_drop. Refuse to drop if another program created one of the tables. `dropped`: the result of get_relations, and
-    'name', which is the name of the model; if the model does not exist any more, it is the name of the table.
--#}
-{% macro find_tables_of(dropped, keep_mv, owners) %}
-    {%- set existing = dbt_backfill.get_existing_relations(dropped, ['mv', 'live'] + dbt_backfill.companion_names()) -%}
-    {%- if keep_mv -%} {%- do existing.update({'mv': none}) -%} {%- endif -%}
-    {%- set remains = dbt_backfill.find_remains(dropped, existing, owners) -%}
-    {%- for table, why in remains.foreign.items() -%}
-        {%- set change = 'Drop or rename it yourself, and then drop the rest' if table != 'mv'
-            else 'Add keep_mv: true to drop only the ' ~ dbt_backfill.get_remains_text(remains) ~ ' beside it' if remains.ours
-            else 'Name an MV, or a table that has the state of one beside it' -%}
-        {%- do dbt_backfill.refuse(dropped[table].render() ~ ' ' ~ why, change, mv=dropped.name) -%}
+    {%- set wanted = [(next, false)] if generation == 'next' or has_next else [] -%}
+    {%- for tables, keeps in wanted + ([(dropped, keep_mv)] if generation is none else []) -%}
+        {%- set existing = dbt_backfill.get_existing_relations(tables, ['mv', 'live'] + dbt_backfill.companion_names()) -%}
+        {%- if keeps -%} {%- do existing.update({'mv': none}) -%} {%- endif -%}
+        {%- set remains = dbt_backfill.find_remains(tables, existing, owners) -%}
+        {%- for table, why in remains.foreign.items() -%}
+            {%- set change = 'Drop or rename it yourself, and then drop the rest' if table != 'mv'
+                else 'Add keep_mv: true to drop only the ' ~ dbt_backfill.get_remains_text(remains) ~ ' beside it' if remains.ours
+                else 'Name an MV, or a table that has the state of one beside it' -%}
+            {%- do dbt_backfill.refuse(tables[table].render() ~ ' ' ~ why, change, mv=tables.name) -%}
+        {%- endfor -%}
+        {%- do checked.append([tables, existing, remains]) -%}
     {%- endfor -%}
-    {{ return({'dropped': dropped, 'existing': existing, 'remains': remains}) }}
+    {%- for tables, existing, remains in checked -%} {%- do dbt_backfill.run_drop(tables, existing, remains) -%} {%- endfor -%}
 {% endmacro %}
 
 
 {#-
-    Drop those tables of an MV that this package created, see find_remains. Also drop the tag that holds a version of the upstream. As in dbt-spark,
-    the statements have no PURGE, so the catalog decides whether the files are deleted. Only the copies of rows of the upstream (the replica and the
-    staged rows) are dropped with their files, because nobody needs these files.
+    Drop those tables of an MV that this package created, and the tag that holds a version of the upstream. As in dbt-spark, the statements have no
+    PURGE, so the catalog decides whether the files are deleted. Only copies of rows of the upstream (the replica and the staged rows) are dropped
+    with their files, because nobody needs these files. `dropped`: see get_relations, with the 'name' of the model or table.
 -#}
 {% macro run_drop(dropped, existing, remains) %}
     {%- if not remains.ours -%} {%- do log(dropped.name ~ ': there is nothing to drop', info=true) -%} {%- endif -%}
@@ -115,10 +103,10 @@
 
 
 {#-
-    List the orphans: tables of an MV whose model does not exist any more, is disabled, or is not a backfilled_mv any more. The operation prints
-    one line per MV, with the command that drops the tables of the MV. The operation itself drops nothing.
+    List the orphans: tables of an MV whose model does not exist any more, is disabled, or is not a backfilled_mv any more. The operation drops
+    nothing. It prints one line per MV, with the command that drops the tables of the MV.
 
-    The operation finds an orphan by its state, history, controls or live view. It does not find an MV without any of these.
+    An orphan is found by its state, history, controls or live view. An MV without any of these is not found.
 
     Usage:
       dbt run-operation backfill_orphans
@@ -128,9 +116,21 @@
       schema (string): the schema to search; by default the target's schema and the schemas of all models of the project.
 -#}
 {% macro backfill_orphans(schema=none) %}
-    {%- do dbt_backfill.check_argument_names('backfill_orphans', kwargs, ['schema'], 'backfill_orphans') -%}
+    {%- do dbt_backfill.check_arguments('backfill_orphans', {'schema': schema}, kwargs, {
+        'schema': [schema is none or schema is string and schema, 'the name of a schema'],
+    }) -%}
     {%- set catalog = dbt_backfill.run_table('ask for the catalog', 'select current_catalog()')[0][0] -%}
-    {%- set schemas = dbt_backfill.find_searched_schemas(schema, catalog) -%}
+    {%- set named, asked, schemas = [target.schema if schema is none else schema], [], [] -%}
+    {%- for node in graph.nodes.values() if schema is none and node.resource_type == 'model' -%} {%- do named.append(node.schema) -%} {%- endfor -%}
+    {%- for name in named -%} {%- do asked.append(dbt_backfill.get_plain_schema(name, catalog)) -%} {%- endfor -%}
+    {%- set asked, existing = asked | unique(case_sensitive=true) | list, dbt_backfill.read_schemas() -%}
+    {#- The name of a schema in another catalog has two parts, and read_schemas does not list such schemas. -#}
+    {%- for name in asked if '.' in name or name | replace('`', '') | lower in existing -%} {%- do schemas.append(name) -%} {%- endfor -%}
+    {%- if not schemas -%}
+        {%- do dbt_backfill.refuse(
+            'there is no schema ' ~ asked | join(', '), 'Name a schema that exists, or run a model first', mv='backfill_orphans'
+        ) -%}
+    {%- endif -%}
     {%- set owners, lines = dbt_backfill.get_owners(catalog), [] -%}
     {%- for searched in schemas -%}
         {%- set tables = [] -%}
@@ -153,38 +153,16 @@
             {%- endif -%}
         {%- endfor -%}
     {%- endfor -%}
-    {%- do log(
-        (dbt_backfill.get_count_text(lines | length, 'orphan') if lines else 'no orphans') ~ ' in ' ~ schemas | join(', ')
-            ~ (', which no model of this project and target makes' if lines else ''), info=true
-    ) -%}
+    {%- set found = dbt_backfill.get_count_text(lines | length, 'orphan') if lines else 'no orphans' -%}
+    {%- set why = ', which no model of this project and target makes' if lines else '' -%}
+    {%- do log(found ~ ' in ' ~ schemas | join(', ') ~ why, info=true) -%}
     {%- for line in lines -%} {%- do log('  ' ~ line, info=true) -%} {%- endfor -%}
 {% endmacro %}
 
 
-{#- Return the existing schemas to search. `schema`: the schema that the user named; none for the schemas of the project. -#}
-{% macro find_searched_schemas(schema, catalog) %}
-    {%- if schema is not none and (schema is not string or not schema) -%}
-        {%- do dbt_backfill.refuse_argument('backfill_orphans', 'schema', schema, 'the name of a schema') -%}
-    {%- endif -%}
-    {%- set named, asked, found = [target.schema if schema is none else schema], [], [] -%}
-    {%- for node in graph.nodes.values() if schema is none and node.resource_type == 'model' -%} {%- do named.append(node.schema) -%} {%- endfor -%}
-    {%- for name in named -%} {%- do asked.append(dbt_backfill.get_plain_schema(name, catalog)) -%} {%- endfor -%}
-    {%- set asked = asked | unique(case_sensitive=true) | list -%}
-    {%- set existing = dbt_backfill.read_schemas() -%}
-    {#- The name of a schema in another catalog has two parts, and read_schemas does not list such schemas. -#}
-    {%- for name in asked if '.' in name or name | replace('`', '') | lower in existing -%} {%- do found.append(name) -%} {%- endfor -%}
-    {%- if not found -%}
-        {%- do dbt_backfill.refuse(
-            'there is no schema ' ~ asked | join(', '), 'Name a schema that exists, or run a model first', mv='backfill_orphans'
-        ) -%}
-    {%- endif -%}
-    {{ return(found) }}
-{% endmacro %}
-
-
 {#-
-    Return the tables of MVs that no model makes, see get_relations. Such an MV is found by the name of its state, history, controls or live
-    view. Leave out an MV that is a source of this project, because another project makes this MV.
+    Return the tables of MVs that no model makes, see get_relations. Leave out an MV that is a source of this project, because another project makes
+    this MV.
 -#}
 {% macro get_left_relations(schema, tables, owners, catalog) %}
     {%- set known, names, left = [], [], [] -%}
@@ -213,14 +191,10 @@
     Return which of the tables of an MV exist, and which of them this package created: {
       `ours`: the names of the tables that this package created, which are keys of get_relations. A live view of another writer is in neither list,
       `foreign`: {name: why} of the tables that another writer created. `why` is the end of a sentence,
-      'state': as read_state returned it; none if there is no state that this version reads
+      'state': as read_state returned it; none if there is no state that this version reads. A state of another format is also one of `ours`
     }
 
-    A state of another format also counts as created by this package, but this version does not read such a state.
-
-    Arguments:
-      existing (dict): as get_existing_relations returned it.
-      owners (dict): see get_owners.
+    `existing`: as get_existing_relations returned it; `owners`: see get_owners.
 -#}
 {% macro find_remains(relations, existing, owners) %}
     {%- set ours, foreign, properties = [], {}, {} -%}
@@ -239,15 +213,11 @@
             {%- endif -%}
         {%- endif -%}
     {%- endfor -%}
-    {%- set state = none -%}
-    {%- if 'progress' in ours and properties.progress['dbt_backfill.format'] == dbt_backfill.state_format() -%}
-        {%- set state = dbt_backfill.read_state(relations) -%}
-    {%- endif -%}
+    {%- set is_read = 'progress' in ours and properties.progress['dbt_backfill.format'] == dbt_backfill.state_format() -%}
+    {%- set state = dbt_backfill.read_state(relations) if is_read else none -%}
     {%- if 'mv' in ours and state is not none and state.committed and not owners.get(dbt_backfill.get_table_key(relations.mv)) -%}
-        {#-
-            Another program may have replaced an Iceberg MV, and the new table still has the properties of this package. For example, the model was
-            changed to a `table` before it was removed. If the new table has no rows, it counts as the MV, because a drop of this table loses no rows.
-        -#}
+        {#- Another program may have replaced an Iceberg MV, for example if the model was changed to a `table` before it was removed. The new table
+            still has the properties of this package. If it has no rows, it counts as the MV, because a drop of it loses no rows. -#}
         {%- set other = dbt_backfill.read_other_snapshot(
             relations, properties.mv.get('current-snapshot-id'), properties.mv.get('dbt_backfill.reset', ''), dict(state, planned=none)
         ) -%}

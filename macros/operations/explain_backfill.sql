@@ -1,9 +1,7 @@
 {#-
     Print what is left of a backfill, without writing anything: the number of rows, ranges and barriers, the bytes that each range reads,
     whether the ranges will be read from a replica, and the statements with which a barrier writes. The operation refuses everything that a run of the
-    model would refuse.
-
-    The operation reads as many rows as the planning of a barrier: at most one pass over the keys that are left.
+    model would refuse. It reads as many rows as the planning of a barrier: at most one pass over the keys that are left.
 
     Usage:
       dbt run-operation explain_backfill --args '{model: my_mv}'
@@ -14,7 +12,7 @@
 {% macro explain_backfill(model=none) %}
     {%- set node = dbt_backfill.find_backfilled_mv(model, 'explain_backfill') -%}
     {%- set name = dbt_backfill.get_model_name(node) -%}
-    {%- do dbt_backfill.check_argument_names('explain_backfill', kwargs, ['model'], name) -%}
+    {%- do dbt_backfill.check_arguments('explain_backfill', {'model': model}, kwargs, mv=name) -%}
     {%- for line in dbt_backfill.get_explained_lines(node) -%} {%- do log(name ~ ': ' ~ line, info=true) -%} {%- endfor -%}
 {% endmacro %}
 
@@ -86,8 +84,7 @@
 {% macro _get_plan_lines(backfill, state, plan, replica) %}
     {%- set has_changes, has_range = dbt_backfill.has_changes(state, plan), dbt_backfill.moves_position(plan) -%}
     {%- set moves = has_range or plan.get('fills') -%}
-    {#- A run executes these steps. This operation does not count the changes and the rows of the range. So assume that there are changes and
-        rows. -#}
+    {#- A run executes these steps. The changes and the rows of the range are not counted here, so assume that there are some. -#}
     {%- set staged = {'name': 'staged', 'upserts': 1, 'drops': 0, 'low': none, 'high': none} if has_changes else none -%}
     {%- set steps = dbt_backfill.get_steps(
         backfill, state, dict(plan, range_row_count=1 if moves else none, at_once=false), staged
@@ -113,10 +110,8 @@
     {%- for left, of_a_run in [(ranges, options.barriers_per_run), (ahead.rows, options.run_rows)] if of_a_run -%}
         {%- do runs.append((left / of_a_run) | round(0, 'ceil') | int) -%}
     {%- endfor -%}
-    {#-
-        The number of runs is a minimum if there may be more ranges, or if a budget may shorten a range. It is also a minimum with run_minutes,
-        because it is not known how many barriers fit into this time.
-    -#}
+    {#- The number of runs is a minimum if there may be more ranges, or if a budget may shorten a range. It is also a minimum with run_minutes,
+        because it is not known how many barriers fit into this time. -#}
     {%- set is_least = not plan.get('bounds_complete') and not plan.last_range or options.run_minutes or options.run_rows -%}
     {%- set lines = [
         '{:,} rows are left, in '.format(ahead.rows) ~ dbt_backfill.get_ranges_text(plan)

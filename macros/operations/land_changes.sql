@@ -17,23 +17,20 @@
 -#}
 {% macro land_changes(model=none, models=none, slot=none, batch_rows=100000, wal_warning_mb=1024) -%}
     {%- set given = {'model': model, 'models': models, 'slot': slot, 'batch_rows': batch_rows, 'wal_warning_mb': wal_warning_mb} -%}
-    {%- do dbt_backfill.check_argument_names('land_changes', kwargs, given.keys() | list, 'land_changes') -%}
+    {%- do dbt_backfill.check_arguments('land_changes', given, kwargs) -%}
     {%- if [model, models, slot] | reject('none') | list | length > 1 -%}
         {%- do dbt_backfill.refuse('more than one of the arguments model, models and slot is given',
             "Give one of them, or none to land all slots: --args '{model: my_mv}'", mv='land_changes') -%}
     {%- endif -%}
     {%- set names = dbt_backfill.as_list(model or models or []) -%}
     {%- set are_names = names and models is not mapping and not names | reject('string') | list -%}
-    {%- set checks = {
+    {%- do dbt_backfill.check_arguments('land_changes', given, [], {
         'slot': [slot is none or slot is string and slot, 'the name of a replication slot'],
         'model': [model is none or are_names, 'the name of one model'],
         'models': [models is none or are_names, 'a list of names of models'],
-        'batch_rows': [batch_rows is integer and batch_rows is not boolean and batch_rows >= 1, 'a whole number of 1 or more'],
-        'wal_warning_mb': [wal_warning_mb is integer and wal_warning_mb is not boolean and wal_warning_mb >= 1, 'a whole number of 1 or more'],
-    } -%}
-    {%- for argument, check in checks.items() if not check[0] -%}
-        {%- do dbt_backfill.refuse_argument('land_changes', argument, given[argument], check[1]) -%}
-    {%- endfor -%}
+        'batch_rows': [batch_rows is integer and batch_rows >= 1, 'a whole number of 1 or more'],
+        'wal_warning_mb': [wal_warning_mb is integer and wal_warning_mb >= 1, 'a whole number of 1 or more'],
+    }) -%}
     {%- set wanted, all = [slot] if slot else [], dbt_backfill.get_landed_tables() -%}
     {%- for name in names -%}
         {%- set node = dbt_backfill.find_backfilled_mv(name, 'land_changes') -%}

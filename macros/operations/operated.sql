@@ -12,8 +12,8 @@
 
 
 {#-
-    Return the result of get_operated with three more facts: 'state', see read_state, 'late_reset', see observe_state, and 'partitions', see
-    get_backfill. Refuse if the MV or its state does not exist.
+    Return the result of get_operated with 'state', see read_state, 'late_reset', see observe_state, and 'partitions', see get_backfill. Refuse if the
+    MV or its state does not exist.
 -#}
 {% macro observe_operated(node) %}
     {%- set operated = dbt_backfill.get_operated(node) -%}
@@ -33,15 +33,22 @@
 
 
 {#-
-    Refuse arguments that an operation does not have. `known`: the arguments of the operation. `unknown`: the names of other arguments that were
-    given.
+    Refuse arguments that an operation does not have, and values that are not allowed.
+
+    Arguments:
+      given (dict): the operation's arguments and their values. unknown (list): the names of other arguments that were given.
+      checks (dict): {argument: [true if its value is allowed, a description of the allowed values]}.
+      mv (string): the model's name for messages; by default the name of the operation.
 -#}
-{% macro check_argument_names(operation, unknown, known, mv) %}
+{% macro check_arguments(operation, given, unknown, checks={}, mv=none) %}
     {%- for argument in unknown -%}
         {%- do dbt_backfill.refuse(
             operation ~ " has no argument '" ~ argument ~ "'",
-            ('Its only argument is ' if known | length == 1 else 'Its arguments are ') ~ known | join(', '), mv=mv
+            ('Its only argument is ' if given | length == 1 else 'Its arguments are ') ~ given | join(', '), mv=mv or operation
         ) -%}
+    {%- endfor -%}
+    {%- for argument, check in checks.items() if not check[0] -%}
+        {%- do dbt_backfill.refuse_argument(mv or operation, argument, given[argument], check[1]) -%}
     {%- endfor -%}
 {% endmacro %}
 

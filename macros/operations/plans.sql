@@ -11,7 +11,7 @@
 -#}
 {% macro abandon_plan(model=none) %}
     {%- set node = dbt_backfill.find_backfilled_mv(model, 'abandon_plan') -%}
-    {%- do dbt_backfill.check_argument_names('abandon_plan', kwargs, ['model'], dbt_backfill.get_model_name(node)) -%}
+    {%- do dbt_backfill.check_arguments('abandon_plan', {'model': model}, kwargs, mv=dbt_backfill.get_model_name(node)) -%}
     {%- set operated = dbt_backfill.observe_operated(node) -%}
     {%- set plan = operated.state.get('planned') -%}
     {%- if plan is none or plan.kind == 'abandon' -%}
@@ -52,10 +52,9 @@
 {% macro rescale_backfill(model=none, vnode_count=none) %}
     {%- set node = dbt_backfill.find_backfilled_mv(model, 'rescale_backfill') -%}
     {%- set name = dbt_backfill.get_model_name(node) -%}
-    {%- do dbt_backfill.check_argument_names('rescale_backfill', kwargs, ['model', 'vnode_count'], name) -%}
-    {%- if vnode_count is not integer or not 1 <= vnode_count <= 32768 -%}
-        {%- do dbt_backfill.refuse_argument(name, 'vnode_count', vnode_count, 'a whole number of 1 to 32768') -%}
-    {%- endif -%}
+    {%- do dbt_backfill.check_arguments('rescale_backfill', {'model': model, 'vnode_count': vnode_count}, kwargs, {
+        'vnode_count': [vnode_count is integer and 1 <= vnode_count <= 32768, 'a whole number of 1 to 32768'],
+    }, name) -%}
     {%- set operated = dbt_backfill.observe_operated(node) -%}
     {%- set planned = operated.state.get('planned') -%}
     {%- if planned and planned.kind == 'rescale' -%} {%- set operated = dbt_backfill.run_rescale(operated, planned) -%} {%- endif -%}
@@ -64,15 +63,11 @@
         {%- do log(name ~ ': it has ' ~ dbt_backfill.get_count_text(vnode_count, 'vnode'), info=true) -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set run = 'dbt run --select ' ~ name -%}
-    {%- do dbt_backfill.check_barrier_is_committed(
-        state, name, 'Let the run that is at work end, or run the model (' ~ run ~ '), and then rescale the MV'
-    ) -%}
+    {%- set run = 'the model (dbt run --select ' ~ name ~ '), and then rescale the MV' -%}
+    {%- do dbt_backfill.check_barrier_is_committed(state, name, 'Let the run that is at work end, or run ' ~ run) -%}
     {%- set why = operated.late_reset or ('nothing was read for it yet' if state.get('upstream_version') is none else none) -%}
     {%- if why -%}
-        {%- do dbt_backfill.refuse(
-            'the MV cannot be rescaled before its next run, because ' ~ why, 'Run the model (' ~ run ~ '), and then rescale the MV', mv=name
-        ) -%}
+        {%- do dbt_backfill.refuse('the MV cannot be rescaled before its next run, because ' ~ why, 'Run ' ~ run, mv=name) -%}
     {%- elif has % vnode_count != 0 and vnode_count % has != 0 -%}
         {%- do dbt_backfill.refuse(
             'the argument vnode_count is ' ~ vnode_count ~ ', which is neither a multiple nor a divisor of the ' ~ has ~ ' vnodes of the MV',
@@ -83,13 +78,33 @@
 {% endmacro %}
 
 
-{#- Store the plan of a rescale and return the plan. Refuse if another run has stored a plan meanwhile. -#}
+{#-
+    Store a plan that gives the MV another number of vnodes, and return the plan. The rest of the last committed plan stays the same. Refuse if
+    another run has stored a plan meanwhile. `node`: the model's node in the graph.
+-#}
 {% macro plan_rescale(operated, node, vnode_count) %}
-    {%- set state = operated.state -%}
+    {%- set state, last = operated.state, operated.state.committed -%}
     {%- set low = state.get('position') if state.uniform else dbt_backfill.read_windows(
         dict(operated, options=dict(operated.options, backfill_vnodes=none)), state
     ).low -%}
-    {%- set plan = dbt_backfill.new_rescale_plan(state, node, vnode_count, low) -%}
+    {%- set filling, finds = dbt_backfill.get_filling(state), not state.uniform or last.get('vnodes') is not none -%}
+    {%- set plan = dict(
+        epoch=state.epoch + 1, kind='rescale', reason='from ' ~ last.vnode_count ~ ' to ' ~ vnode_count ~ ' vnodes',
+        plan_id=local_md5(invocation_id ~ node.unique_id ~ state.epoch ~ modules.datetime.datetime.now()),
+        sources=dbt_backfill.with_void_copy(last.sources), sweeps=dbt_backfill.is_sweeping(state), vnode_count=vnode_count,
+        range_low=state.get('position'), range_high=low, last_range=false,
+        **({'next_bounds': [], 'bounds_complete': false} if finds else dbt_backfill.get_bounds_ahead(state))
+    ) -%}
+    {%- for name in [
+        'backfill_id', 'upstream_row_count', 'query', 'query_hash', 'query_columns', 'settings', 'key', 'backfill_mode', 'backfill_rate_limit',
+    ] -%}
+        {%- do plan.update({name: last.get(name)}) -%}
+    {%- endfor -%}
+    {%- if filling -%}
+        {%- do plan.update({
+            'fills': filling.columns, 'fill_low': filling.position, 'fill_high': filling.position, 'filled_row_count': filling.row_count,
+        }) -%}
+    {%- endif -%}
     {%- set sql -%}
         begin
             declare planned string;

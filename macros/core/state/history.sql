@@ -1,9 +1,8 @@
 {#-
     Return the columns of the history, `<mv>__barriers`, in their order: {'recorded': {name: its type in the JSON of a barrier},
-    'derived': {name: SQL over `barrier` and its sources `upstream_source` and `feed_source`}}. The history has one row per committed barrier. The
-    history is for users; no decision of a run depends on it. The progress table keeps the barriers until they are written to the history, at the end
-    of a run and after every 20 barriers. If a run dies, the next run writes the barriers of the dead run to the history. If the history is lost, a
-    new history begins.
+    'derived': {name: SQL over `barrier` and its sources `upstream_source` and `feed_source`}}. The history has one row per committed barrier. It is
+    for users; no decision of a run depends on it. The progress table keeps the barriers until they are written to the history, at the end of a run
+    and after every 20 barriers. If a run dies, the next run writes them. If the history is lost, a new history begins.
 -#}
 {% macro history_columns() %}
     {%- set recorded = {
@@ -60,10 +59,8 @@
 {#-
     Return statements of a script that write the history. The statements can be repeated, and two runs may execute them at the same time. If the MERGE
     of one run loses a conflict, the next run writes the missing barriers. Each MERGE adds a file, so the files are compacted every 50 barriers.
-    Delta's own auto-compaction is not used, because it looks for small files at every commit.
-
-    Arguments:
-      written (int or none): the last epoch that the history is known to have; none if the history does not exist. epoch (int): the committed epoch.
+    Delta's own auto-compaction is not used, because it looks for small files at every commit. `written`: the last epoch that the history is known to
+    have; none if the history does not exist. `epoch`: the committed epoch.
 -#}
 {% macro get_history_statements(relations, written, epoch) -%}
     {%- set since = written if written is not none else -1 -%}
@@ -99,10 +96,9 @@
 
 
 {#-
-    Return statements of a script that add one barrier to the history: the barrier that the script has just committed, if the history has all earlier
-    barriers. An INSERT is enough, and it reads no table. The barrier is in the script's variable `state`. The script may have been executed twice, or
-    another run may have committed the barrier. Only the execution that has committed the barrier writes it; the `outcome` of the barrier shows which
-    execution that is.
+    Return statements of a script that add the barrier that the script has just committed, in its variable `state`, to a history that has all earlier
+    barriers. An INSERT is enough, and it reads no table. The script may have been executed twice, or another run may have committed the barrier. Only
+    the execution that has committed the barrier writes it; the `outcome` shows which execution that is.
 -#}
 {% macro get_last_barrier_statements(relations, epoch) -%}
     {%- set last = "get_json_object(state, '$.last')" -%}

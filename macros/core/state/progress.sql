@@ -1,13 +1,11 @@
 {#-
-    The macros of this file return SQL that shows users the progress of MVs: one row per MV, or one row per vnode. The SQL reads the progress tables.
-    If the tables of the history and of the controls exist, the SQL also reads the times of the last barriers and the controls.
-
-    `backfills`: a list of {
+    The macros of this file return SQL that shows users the progress of MVs: one row per MV, or one row per vnode. The SQL reads the progress tables
+    and, if they exist, the histories and the controls. `backfills`: a list of {
       'model', 'generation': the values of the first columns,
       'relations': see get_relations,
       'has_history', 'has_controls': true if these tables exist and can be read,
       'ruled_by': the name of the MV whose controls apply,
-      'rate_limit': the rate limit of the config; none if the config has no rate limit
+      'rate_limit': the rate limit of the config, or none
     }
 -#}
 
@@ -38,10 +36,7 @@
 {#-
     Return a select of one row per MV. `progress` is the share of the upstream's rows that were read. While columns are being filled, it is the share
     of the MV's rows for which the columns were filled. Rows that were deleted upstream after they were read still count. So the share is kept below 1
-    until no rows are left to read.
-
-    Arguments:
-      also (string): the SQL of one more column, over a row of `measured`, see get_measured_sql.
+    until no rows are left to read. `also`: the SQL of one more column, over a row of `measured`, see get_measured_sql.
 -#}
 {% macro get_progress_sql(backfills, also=none) -%}
     {#- These values are computed here. All other values are columns of `measured` with the same names. -#}
@@ -137,8 +132,7 @@
 
 {#-
     Return a select of the rows of `states` with more columns: 'barrier', 'is_filling', 'sweeping', 'complete', 'rows_done', 'rows_total' and
-    'left_to_read'. The rules are the same as in get_filling, is_sweeping and the test backfill_complete. `states` needs at least the columns 'dirty',
-    'finished', 'planned', 'row_count' and 'last'.
+    'left_to_read', by the rules of get_filling, is_sweeping and the test backfill_complete.
 -#}
 {% macro get_measured_sql() -%}
     {%- set fields = dbt_backfill.string_literal(
@@ -169,9 +163,8 @@
 
 
 {#-
-    Return a select over `measured` of the number of rows that the next barrier of each MV may read. The rules are the same as in
-    get_ruling_allowance. The columns are 'rate_limit' (0 for no rows, null for any number) and 'ruled_by' (`config`, `throttle` or `pause`). For
-    `throttle` and `pause` there are also 'set_by' and 'set_at'.
+    Return a select over `measured` of the number of rows that the next barrier of each MV may read, by the rules of get_ruling_allowance:
+    'rate_limit' (0 for no rows, null for any number), 'ruled_by' (`config`, `throttle` or `pause`) and, not for `config`, 'set_by' and 'set_at'.
 -#}
 {% macro _get_allowed_sql(backfills) -%}
     select
@@ -208,9 +201,9 @@
 
 
 {#-
-    Return a select of the last barriers of each MV, from the history and from the progress table, with the time when each barrier began. If the same
-    invocation made the barrier and the previous barrier, this is the time of the previous barrier's commit. Otherwise it is the time of the barrier's
-    plan. `more`: further columns, {name: type}, which both the history and the stored barriers have.
+    Return a select of the last barriers of each MV, from the history and from the progress table, with the time when each barrier began: the commit
+    of the previous barrier, if the same invocation made both, else the barrier's plan. `more`: further columns, {name: type}, which both the history
+    and the stored barriers have.
 -#}
 {% macro get_timed_barriers_sql(backfills, more={}) -%}
     {%- set columns = dict({

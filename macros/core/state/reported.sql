@@ -1,7 +1,6 @@
 {#-
     The macros of this file return the data of the plots of `backfill_report`, in addition to get_progress_sql. A plot has room for 80 groups of
-    barriers and 256 groups of vnodes per MV. If there are more barriers or vnodes, several consecutive ones become one group, which is one row with
-    the sums of their counts. No barrier or vnode is left out. `backfills`: see state/progress.sql.
+    barriers and 256 groups of vnodes per MV. A group is a row with the sums over consecutive barriers or vnodes. `backfills`: see state/progress.sql.
 -#}
 
 
@@ -55,10 +54,9 @@
 
 
 {#-
-    Return a select of one row per barrier, with the total number of rows that had been read at the end of the barrier. The history does not store
-    this total, so it is computed. A reset or a sweep starts a new total. For the barriers of the newest total, it is the number in the state minus
-    the rows that were read later. For the barriers of an earlier total, it is the sum of the rows that were read since this total started; null if
-    the start is not known.
+    Return a select of one row per barrier, with the total number of rows that had been read at its end. The history does not store this total. A
+    reset or a sweep starts a new total. The newest total is the number in the state minus the rows that were read later. An earlier total is the sum
+    of the rows that were read since it started; null if the start is not known.
 -#}
 {% macro _get_reported_barriers_sql(backfills) -%}
     {%- set more = {
@@ -102,10 +100,7 @@
 {%- endmacro %}
 
 
-{#-
-    Return the seconds between two times: 0 if `until` is earlier, because the two times may come from different clocks; null if one of the times is
-    null.
--#}
+{#- Return the seconds between two times: 0 if `until` is earlier, because they may come from different clocks; null if one is null. -#}
 {% macro _seconds_between(since, until) -%}
     if({{ until }} < {{ since }}, 0, (unix_micros({{ until }}) - unix_micros({{ since }})) / 1e6)
 {%- endmacro %}

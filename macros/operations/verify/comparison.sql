@@ -1,7 +1,7 @@
 {#-
-    Return the facts about an MV that its comparison needs: the result of observe_operated, 'key', the key of the committed plan with the MV's column
-    names, and 'columns', see get_table_columns. Refuse an MV whose barrier is not committed. Also refuse if the definition cannot be evaluated any
-    more: the upstream's version no longer exists, or a setting of the session has changed since the last barrier.
+    Return the result of observe_operated with 'key', the key of the committed plan with the MV's column names, and 'columns', see get_table_columns.
+    Refuse an MV whose barrier is not committed, or whose definition cannot be evaluated any more: the upstream's version no longer exists, or a
+    setting of the session has changed since the last barrier.
 -#}
 {% macro observe_verified(node) %}
     {%- set verified = dbt_backfill.observe_operated(node) -%}
@@ -31,17 +31,12 @@
 
 
 {#-
-    Stage the rows that are needed to evaluate an MV's definition, if the upstream keeps no versions. Return {
-      'state': with `staged`, see get_promised_sql,
+    Stage the rows that are needed to evaluate an MV's definition, if the upstream keeps no versions: read all rows up to the position once, and wait
+    until their changes have landed. `relations`: the tables of the MV, with 'name' and 'options': {'file_format'}. Return {
+      'state': with `staged`, see get_promised_sql; unchanged if the upstream keeps versions,
       'unsettled': a select of the keys that have changed since the version that the MV shows, see selection_predicate. Nobody knows the rows of
-        these keys at that version any more
+        these keys at that version any more. None if the upstream keeps versions
     }
-
-    If the upstream keeps versions, return the unchanged state as 'state', and none as 'unsettled'. Staging reads all rows up to the position once, and waits
-    until their changes have landed.
-
-    Arguments:
-      relations (dict): the tables of the MV, with 'name' and 'options': {'file_format'}.
 -#}
 {% macro stage_definition(relations, state) %}
     {%- set committed, as_it_is = dbt_backfill.get_source(state.committed), {'state': state, 'unsettled': none} -%}
@@ -72,20 +67,16 @@
 
 
 {#-
-    Compare the selected part of the MV with its definition, in one pass over both. A key differs if the MV and the definition have different rows
-    for this key, or a different number of rows. The differing keys are staged as a cached view, because later statements read only the rows of these
-    keys. Return {
+    Compare the selected part of the MV with its definition, in one pass over both. A key differs if its rows, or their number, differ. The
+    differing keys are staged as a cached view, because later statements read only the rows of these keys. Return {
       'rows': how many rows of the MV were compared,
       'differing': the number of differing keys, 'null_keys': the number of differing keys that are null,
       'low', 'high': the first and the last differing key without nulls, as literals,
       'stage': the view
     }
 
-    The state is read again after the comparison, because a barrier that began during the comparison may have changed the MV.
-
-    Arguments:
-      repaired (boolean): true if this is the comparison after a repair. Such a comparison must also look for a new barrier, because a barrier that
-      only drops a row that the MV lacked does not conflict with the repair.
+    The state is read again after the comparison, because a barrier that began during the comparison may have changed the MV. This also applies to a
+    comparison after a repair (`repaired`), because a barrier that only drops a row that the MV lacked does not conflict with the repair.
 -#}
 {% macro run_comparison(verified, selection, repaired=false) %}
     {%- set stage = dbt_backfill.identifier([
@@ -140,15 +131,15 @@
     {%- set found = dbt_backfill.run_json('compare with the definition', sql, verified.mv)[0] -%}
     {%- if found.begun -%}
         {%- do dbt_backfill.drop_stages([stage], verified.mv) -%}
-        {%- if not repaired -%}
+        {%- if repaired -%}
             {%- do dbt_backfill.refuse(
-                'another run began or committed a barrier while the MV was compared with its query',
-                'Verify the MV while no barrier runs', mv=verified.name
+                'another run began or committed a barrier while the MV was repaired, so the repair may have written old rows',
+                'Repeat the verification with repair: true while no barrier runs', mv=verified.name
             ) -%}
         {%- endif -%}
         {%- do dbt_backfill.refuse(
-            'another run began or committed a barrier while the MV was repaired, so the repair may have written old rows',
-            'Repeat the verification with repair: true while no barrier runs', mv=verified.name
+            'another run began or committed a barrier while the MV was compared with its query',
+            'Verify the MV while no barrier runs', mv=verified.name
         ) -%}
     {%- endif -%}
     {{ return(dict(found, stage=stage)) }}

@@ -1,8 +1,6 @@
 {#-
-    Return a select of one row per key that differs: the key, and two arrays of its rows, as structs of the MV's columns: `__bf_promised`
-    has the rows of the definition, `__bf_present` has the rows of the MV.
-
-    The select compares the MV with its definition again. So it returns no rows once the difference was merged.
+    Return a select of one row per key that differs: the key, and its rows as structs of the MV's columns, in the arrays `__bf_promised` (the rows of
+    the definition) and `__bf_present` (the rows of the MV). The select compares both again, so it returns no rows once the difference was merged.
 -#}
 {% macro get_differences_sql(verified, selection, found) -%}
     {%- set columns = dbt_backfill.identifiers(verified.columns | map(attribute='name')) -%}
@@ -42,7 +40,7 @@
         of the columns that differ, counted from 0}
     }
 
-    All values are strings. The `samples` of all kinds together have at most `sample` keys.
+    All values are strings. There are at most `sample` samples in all.
 -#}
 {% macro read_differences(verified, selection, found, sample) %}
     {%- set names, joined, key, row, changed = dbt_backfill.mv_columns(verified.key), [], [], [], [] -%}
@@ -99,15 +97,10 @@
 
 {#- Return an expression for the text in which a value is shown: on one line, strings in quotes, NULL for a null. -#}
 {% macro text_expression(column, type) -%}
-    {%- if type.startswith(('string', 'char', 'varchar')) -%}
-        {%- set text = "concat('\\'', " ~ column ~ ", '\\'')" -%}
-    {%- elif type == 'binary' -%}
-        {%- set text = "concat('X\\'', hex(" ~ column ~ "), '\\'')" -%}
-    {%- elif 'variant' in type -%}
-        {%- set text = 'to_json(struct(' ~ column ~ '))' -%}
-    {%- else -%}
-        {%- set text = 'cast(' ~ column ~ ' as string)' -%}
-    {%- endif -%}
+    {%- set text = "concat('\\'', " ~ column ~ ", '\\'')" if type.startswith(('string', 'char', 'varchar'))
+        else "concat('X\\'', hex(" ~ column ~ "), '\\'')" if type == 'binary'
+        else 'to_json(struct(' ~ column ~ '))' if 'variant' in type
+        else 'cast(' ~ column ~ ' as string)' -%}
     {{ return("coalesce(left(translate(" ~ text ~ ", '\\n\\r\\t', '   '), 2000), 'NULL')") }}
 {%- endmacro %}
 
@@ -116,9 +109,9 @@
     Merge the difference: update rows that differ, insert missing rows, and delete unexpected rows. If a key has several rows in the MV or in the
     definition, delete all rows of this key in the MV, and insert the rows of the definition.
 
-    A repair is not a barrier: the epoch stays the same, and the MV gets the rows of this epoch. If the statement is sent twice, the second execution
-    finds no difference. If a barrier begins during the repair, either the repair or the barrier's MERGE fails with a conflict. There is no conflict
-    if the two write different keys, or if the barrier writes nothing because it drops a row that the MV lacks.
+    A repair is not a barrier: the MV gets the rows of its epoch. If the statement is sent twice, the second execution finds no difference. If a
+    barrier begins during the repair, one of the two fails with a conflict, unless they write different keys, or the barrier writes nothing because it
+    drops a row that the MV lacks.
 -#}
 {% macro run_repair(verified, selection, found) %}
     {%- set kept = dbt_backfill.unaltered_partition_predicate(verified, verified.columns, '__bf_write.row.') -%}
@@ -166,29 +159,22 @@
 {#- Return what was compared, such as `mv: 12,345 rows of the vnodes 3, 7 compared`. -#}
 {% macro get_compared_text(verified, found, given) %}
     {%- set parts = [verified.name ~ ': ' ~ dbt_backfill.get_count_text(found.rows, 'row')] -%}
-    {%- if given.get('vnodes') is not none -%}
-        {%- do parts.append('of the vnodes ' ~ dbt_backfill.as_list(given.vnodes) | join(', ')) -%}
-    {%- endif -%}
-    {%- for argument, word in [('key_from', 'from'), ('key_to', 'to')] if given.get(argument) is not none -%}
-        {%- do parts.append(word ~ ' (' ~ dbt_backfill.as_list(given[argument]) | join(', ') ~ ')') -%}
+    {%- set forms = {'vnodes': 'of the vnodes {}', 'key_from': 'from ({})', 'key_to': 'to ({})'} -%}
+    {%- for argument, form in forms.items() if given.get(argument) is not none -%}
+        {%- do parts.append(form.format(dbt_backfill.as_list(given[argument]) | join(', '))) -%}
     {%- endfor -%}
     {{ return(parts | join(' ') ~ ' compared') }}
 {% endmacro %}
 
 
-{#- Return a text such as `2 changed, 1 missing`. -#}
-{% macro get_kinds_text(kinds) %}
-    {%- set texts = [] -%}
-    {%- for kind in kinds -%} {%- do texts.append('{:,} {}'.format(kind.count, kind.kind)) -%} {%- endfor -%}
-    {{ return(texts | join(', ')) }}
-{% endmacro %}
-
-
-{#- Print the counts, and a sample of the keys with both values, in lines of up to 80 characters. -#}
-{% macro report_differences(verified, found, kinds, compared, sample) %}
+{#-
+    Print the counts, and a sample of the keys with both values, in lines of up to 80 characters. `found`: the result of run_comparison, with 'kinds',
+    see read_differences, and 'counts', a text such as `2 changed, 1 missing`.
+-#}
+{% macro report_differences(verified, found, compared, sample) %}
     {%- set differ = dbt_backfill.get_count_text(found.differing, 'key') ~ (' differs' if found.differing == 1 else ' differ') -%}
-    {%- do log(compared ~ ', ' ~ differ ~ ': ' ~ dbt_backfill.get_kinds_text(kinds), info=true) -%}
-    {%- for kind in kinds -%}
+    {%- do log(compared ~ ', ' ~ differ ~ ': ' ~ found.counts, info=true) -%}
+    {%- for kind in found.kinds -%}
         {%- for shown in kind.samples -%}
             {%- for line in dbt_backfill.get_sample_lines(verified, kind.kind, shown) -%} {%- do log('  ' ~ line, info=true) -%} {%- endfor -%}
         {%- endfor -%}
@@ -199,10 +185,7 @@
 {% endmacro %}
 
 
-{#-
-    Return the lines of one key. For a changed key, the lines show both values of each differing column. For other keys, they show all rows without
-    the key's columns.
--#}
+{#- Return the lines of one key: for a changed key, both values of each differing column; for other keys, all rows without the key's columns. -#}
 {% macro get_sample_lines(verified, kind, shown) %}
     {%- set names, key = verified.key | map(attribute='name') | list, [] -%}
     {%- for name in names -%} {%- do key.append(name ~ '=' ~ shown.key[loop.index0]) -%} {%- endfor -%}
@@ -242,8 +225,8 @@
 {% endmacro %}
 
 
-{#- Print what was repaired. Refuse if keys still differ. `again` is the comparison after the repair. -#}
-{% macro report_repair(verified, found, kinds, again) %}
+{#- Print what was repaired. Refuse if keys still differ. `again` is the comparison after the repair; `found`: see report_differences. -#}
+{% macro report_repair(verified, found, again) %}
     {%- if again.differing -%}
         {%- do dbt_backfill.refuse(
             dbt_backfill.get_count_text(again.differing, 'key') ~ ' of ' ~ verified.mv.render() ~ ' still differ'
@@ -251,7 +234,7 @@
             'Stop the other writer of this table, and verify the MV again', mv=verified.name
         ) -%}
     {%- endif -%}
-    {%- set repaired = dbt_backfill.get_count_text(found.differing, 'key') ~ ' repaired (' ~ dbt_backfill.get_kinds_text(kinds) ~ ')' -%}
+    {%- set repaired = dbt_backfill.get_count_text(found.differing, 'key') ~ ' repaired (' ~ found.counts ~ ')' -%}
     {%- set of_keys = ' of the verified keys' if found.null_keys else ' from the first of these keys to the last' -%}
     {%- do log(verified.name ~ ': ' ~ repaired, info=true) -%}
     {%- do log(verified.name ~ ': ' ~ dbt_backfill.get_count_text(again.rows, 'row') ~ of_keys ~ ' compared again, all equal', info=true) -%}

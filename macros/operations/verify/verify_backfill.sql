@@ -18,8 +18,23 @@
 -#}
 {% macro verify_backfill(model=none, vnodes=none, key_from=none, key_to=none, sample=10, repair=false) %}
     {%- set node = dbt_backfill.find_backfilled_mv(model, 'verify_backfill') -%}
-    {%- set given = {'vnodes': vnodes, 'key_from': key_from, 'key_to': key_to, 'sample': sample, 'repair': repair} -%}
-    {%- do dbt_backfill.check_verify_arguments(dbt_backfill.get_model_name(node), given, kwargs) -%}
+    {%- set given = {
+        'model': model, 'vnodes': vnodes, 'key_from': key_from, 'key_to': key_to, 'sample': sample, 'repair': repair,
+    } -%}
+    {%- set numbers = dbt_backfill.as_list(vnodes) -%}
+    {%- set checks = {
+        'repair': [repair is boolean, 'true or false'],
+        'sample': [sample is integer and sample >= 0, 'a whole number of 0 or more'],
+        'vnodes': [
+            vnodes is none or vnodes is not mapping and numbers and not numbers | reject('integer') | list, 'a list of vnode numbers, or leave it out'
+        ],
+    } -%}
+    {%- for argument in ['key_from', 'key_to'] if given[argument] is not none -%}
+        {%- set values = dbt_backfill.as_list(given[argument]) -%}
+        {%- set allowed = given[argument] is not mapping and values and not values | select('none') | list -%}
+        {%- do checks.update({argument: [allowed, 'a list of key values, in the order of the key']}) -%}
+    {%- endfor -%}
+    {%- do dbt_backfill.check_arguments('verify_backfill', given, kwargs, checks, dbt_backfill.get_model_name(node)) -%}
     {%- set verified = dbt_backfill.observe_verified(node) -%}
     {%- set selection = dbt_backfill.read_selection(verified, given) -%}
     {%- set defined = dbt_backfill.stage_definition(verified, verified.state) -%}
@@ -40,42 +55,22 @@
     {%- endif -%}
     {#- With literals as bounds, Spark can skip files. A null key is not in any range. -#}
     {%- set narrowed = selection if found.null_keys else dict(selection, low=found.low, high=found.high) -%}
-    {%- set kinds = dbt_backfill.read_differences(verified, narrowed, found, sample) -%}
-    {%- do dbt_backfill.report_differences(verified, found, kinds, compared, sample) -%}
+    {%- set kinds, counts = dbt_backfill.read_differences(verified, narrowed, found, sample), [] -%}
+    {%- for kind in kinds -%} {%- do counts.append('{:,} {}'.format(kind.count, kind.kind)) -%} {%- endfor -%}
+    {%- set found = dict(found, kinds=kinds, counts=counts | join(', ')) -%}
+    {%- do dbt_backfill.report_differences(verified, found, compared, sample) -%}
     {%- if repair -%} {%- do dbt_backfill.run_repair(verified, narrowed, found) -%} {%- endif -%}
     {%- do dbt_backfill.drop_stages([found.stage], verified.mv) -%}
     {%- if not repair -%}
         {%- do dbt_backfill.refuse(
             dbt_backfill.get_count_text(found.differing, 'key') ~ ' of ' ~ verified.mv.render()
-                ~ (' differs' if found.differing == 1 else ' differ') ~ ' from the result of its query ('
-                ~ dbt_backfill.get_kinds_text(kinds) ~ ')',
+                ~ (' differs' if found.differing == 1 else ' differ') ~ ' from the result of its query (' ~ found.counts ~ ')',
             'Find out what wrote to the table, and merge the difference with the argument repair: true', mv=verified.name
         ) -%}
     {%- endif -%}
     {%- set again = dbt_backfill.run_comparison(verified, narrowed, repaired=true) -%}
     {%- do dbt_backfill.drop_stages([again.stage], verified.mv) -%}
-    {%- do dbt_backfill.report_repair(verified, found, kinds, again) -%}
-{% endmacro %}
-
-
-{#- Refuse arguments that are unknown or of the wrong type. -#}
-{% macro check_verify_arguments(name, given, unknown) %}
-    {%- do dbt_backfill.check_argument_names('verify_backfill', unknown, ['model'] + given.keys() | list, name) -%}
-    {%- if given.repair is not boolean -%}
-        {%- do dbt_backfill.refuse_argument(name, 'repair', given.repair, 'true or false') -%}
-    {%- elif given.sample is not integer or given.sample < 0 -%}
-        {%- do dbt_backfill.refuse_argument(name, 'sample', given.sample, 'a whole number of 0 or more') -%}
-    {%- endif -%}
-    {%- set vnodes = dbt_backfill.as_list(given.vnodes) -%}
-    {%- if given.vnodes is not none and (not vnodes or given.vnodes is mapping or vnodes | reject('integer') | list) -%}
-        {%- do dbt_backfill.refuse_argument(name, 'vnodes', given.vnodes, 'a list of vnode numbers, or leave it out') -%}
-    {%- endif -%}
-    {%- for argument in ['key_from', 'key_to'] if given[argument] is not none -%}
-        {%- set values = dbt_backfill.as_list(given[argument]) -%}
-        {%- if given[argument] is mapping or not values or values | select('none') | list -%}
-            {%- do dbt_backfill.refuse_argument(name, argument, given[argument], 'a list of key values, in the order of the key') -%}
-        {%- endif -%}
-    {%- endfor -%}
+    {%- do dbt_backfill.report_repair(verified, found, again) -%}
 {% endmacro %}
 
 

@@ -170,16 +170,3 @@ def test_an_iceberg_table_of_format_1_is_adopted_where_the_model_has_it_upgraded
     arguments = backfill, relations["mv"], {"format-version": "1"}, of_the_model
 
     macros.call("check_adoptable", *arguments)
-
-
-def test_a_reset_replaces_a_table_of_its_format_and_a_view(
-    macros: Macros, backfill: Any, relations: Any, refused: Any
-) -> None:
-    macros.context["model"] = SimpleNamespace(name="mv")
-    formats = iter(["parquet", "delta"])
-    macros.stub("get_table_format", lambda existing, mv: next(formats))
-    with refused("lake.mv is a table of the format parquet, but delta tables cannot repla"):
-        macros.call("check_replaced", backfill, relations["mv"].incorporate(type="table"))
-
-    macros.call("check_replaced", backfill, relations["mv"].incorporate(type="table"))
-    macros.call("check_replaced", backfill, relations["mv"].incorporate(type="view"))

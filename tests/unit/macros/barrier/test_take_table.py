@@ -121,11 +121,45 @@ def left_with(
     """Return the id of the state that is replaced if the table is adopted, or None."""
 
     def left_with(**state: Any) -> Any:
-        macros.stub("read_left_state", lambda *_: make_state(**state))
+        created: list[Any] = []
         missing = {"analysis": analysis, "state": make_state()}
-        return macros.call("_find_left_state", backfill, existing("progress"), missing, "adopt")
+        for name, answer in {
+            "check_leftovers_are_ours": None, "read_left_state": make_state(**state),
+            "prepare_creation": [], "get_set_properties_sql": "alter", "adopted_properties": {},
+            "read_table_properties": {}, "observe_missing": missing, "observe_existing": {},
+            "check_adopted": {"row_count": 1, "partitions": []},
+        }.items():  # fmt: skip
+            macros.stub(name, lambda *_, answer=answer: answer)
+        macros.stub("create_backfill", lambda _, state, *__: created.append(state))
+        found = {"existing": existing("progress"), "properties": MARKED, "takeover": "adopt"}
+        macros.call("take_over_table", backfill, {**found, "settings": {}})
+        return created[0]["committed"]["replaces"]
 
     return left_with
+
+
+def test_a_full_refresh_replaces_a_table_of_its_format_and_a_view(
+    macros: Macros, backfill: Any, existing: Any, make_state: Any, refused: Any
+) -> None:
+    formats = iter(["parquet", "delta"])
+    observed = {"state": make_state(), "analysis": None}
+    for name, answer in {
+        "check_leftovers_are_ours": None, "read_left_state": None, "prepare_creation": [],
+        "create_backfill": None, "get_set_properties_sql": "alter", "own_mv_properties": {},
+        "get_create_mv_sql": "create", "read_table_properties": {}, "observe_missing": observed,
+        "observe_existing": observed,
+    }.items():  # fmt: skip
+        macros.stub(name, lambda *_, answer=answer: answer)
+    macros.stub("get_table_format", lambda existing, mv: next(formats))
+
+    def replace(type: str) -> None:
+        found = {"existing": existing(type=type), "properties": {}, "takeover": "replace"}
+        macros.call("take_over_table", backfill, {**found, "settings": {}})
+
+    with refused("lake.mv is a table of the format parquet, but delta tables cannot repla"):
+        replace("table")
+    replace("table")
+    replace("view")
 
 
 @pytest.mark.parametrize(("count", "rows"), [(1234, "1,234 rows are"), (1, "1 row is")])

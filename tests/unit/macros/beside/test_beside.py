@@ -86,11 +86,9 @@ def test_in_place_one_that_is_left_is_warned_of(find: Any, macros: Macros) -> No
     assert "drop_backfill --args '{model: mv, generation: next}'" in warning
 
 
-def test_it_has_tables_of_its_own_and_begins_anew_with_the_model(
-    macros: Macros, backfill: Any
-) -> None:
+def test_it_has_tables_of_its_own_and_begins_anew_with_the_model(find: Any, backfill: Any) -> None:
     backfill["options"]["on_schema_change"] = "fail"
-    found = macros.call("get_next_backfill", backfill, {"backfill_id": "b1"})
+    found = find(rebuild="full refresh")["backfill"]
 
     names = [found[table].render() for table in ("mv", "progress", "barriers")]
     assert names == ["lake.mv__next", "lake.mv__next__progress", "lake.mv__next__barriers"]
@@ -103,11 +101,18 @@ def test_it_has_tables_of_its_own_and_begins_anew_with_the_model(
     assert backfill["options"]["on_query_change"] == "fail"
 
 
+@pytest.fixture
+def followed() -> list[Any]:
+    """The descriptions of the MV in use with which its barriers ran."""
+    return []
+
+
 def test_the_former_one_has_the_query_that_it_was_made_by(
-    macros: Macros, backfill: Any, make_state: Any, make_plan: Any
+    standstill: Any, followed: list[Any], make_plan: Any
 ) -> None:
     committed = make_plan(query="select id as k, `up`.shard from `up`", query_hash="h0")
-    found = macros.call("get_former_backfill", backfill, make_state(committed=committed))
+    assert standstill(committed=committed) is None
+    [found] = followed
 
     assert (found["query"], found["query_hash"]) == (committed["query"], "h0")
     assert found["options"]["backfill_rate_limit"] == 0
@@ -117,7 +122,9 @@ def test_the_former_one_has_the_query_that_it_was_made_by(
 
 
 @pytest.fixture
-def standstill(macros: Macros, backfill: Any, make_state: Any) -> Callable[..., str | None]:
+def standstill(
+    macros: Macros, backfill: Any, make_state: Any, followed: list[Any]
+) -> Callable[..., str | None]:
     def standstill(
         difference: str | None = None, gap: str | None = None, runs: bool = True, **state: Any
     ) -> Any:
@@ -127,7 +134,12 @@ def standstill(macros: Macros, backfill: Any, make_state: Any) -> Callable[..., 
         macros.stub("explain_comparably", lambda *_: {"plan": ""} if runs else None)
         macros.stub("analyze_query", lambda backfill, analysis: {**analysis, "explained": True})
         ran: list[Any] = []
-        macros.stub("run_barriers", lambda former, observed, rebuild: ran.append(observed))
+
+        def run(former: Any, observed: Any, rebuild: None) -> None:
+            followed.append(former)
+            ran.append(observed)
+
+        macros.stub("run_barriers", run)
         macros.context["model"] = {"name": "mv"}
         macros.logged.clear()
         macros.call("run_former", backfill, {"state": make_state(**state)})

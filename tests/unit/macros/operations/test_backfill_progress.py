@@ -284,9 +284,10 @@ def test_the_upstream_is_asked_if_it_is_there(
 def test_the_age_of_what_is_missing_is_told_by_one_statement(macros: Macros) -> None:
     lags = [{"versions": 0, "since": None}, {"versions": 2, "since": "noon"}, None]
     macros.stub("_find_lag", lambda source: lags.pop(0))
-    macros.results = [[["[null, 300, null]"]]]
-    rows = macros.call("find_lags", [row("a"), row("b"), row("c")])
+    states = [[json.dumps(row(name))] for name in "abc"]
+    macros.results = [states, [["[null, 300, null]"]]]
+    rows = macros.call("read_progress_and_lags", [])
 
     assert [(r["behind"], r["behind_seconds"]) for r in rows] == [(0, None), (2, 300), (None, None)]
-    assert len(macros.statements) == 1
-    assert "try_cast('noon' as timestamp_ltz)" in macros.statements[0].sql
+    [_, asked] = macros.statements
+    assert "try_cast('noon' as timestamp_ltz)" in asked.sql

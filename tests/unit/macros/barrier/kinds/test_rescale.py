@@ -24,8 +24,12 @@ def plan(macros: Macros, backfill: Any, make_state: Any) -> Callable[..., Any]:
     """Return the plan of a rescale for this state."""
 
     def plan(vnode_count: int, low: Any = POSITION, **state: Any) -> Any:
-        made = make_state(**state)
-        return macros.call("new_rescale_plan", made, NODE, vnode_count, low)
+        planned: list[Any] = []
+        macros.stub("read_windows", lambda *_: {"low": low})
+        macros.stub("get_store_plan_statements", lambda _, plan: planned.append(plan))
+        macros.stub("run_json", lambda *_: [{"plan": planned[0]}])
+        operated = {**backfill, "state": make_state(**state)}
+        return macros.call("plan_rescale", operated, NODE, vnode_count)
 
     return plan
 

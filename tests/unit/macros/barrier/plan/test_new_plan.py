@@ -229,13 +229,3 @@ def test_it_goes_on_in_the_order_in_which_it_was_begun(
     assert order(planned(descending)) == "descending"
     options["backfill_order"] = "descending"
     assert order(planned(make_plan()["key"])) == "ascending"
-
-
-def test_a_rescale_leaves_the_order_as_it_is(
-    macros: Macros, backfill: Any, make_state: Any, make_plan: Any, descending: Any, order: Any
-) -> None:
-    state = make_state(committed=make_plan(key=descending))
-    node = SimpleNamespace(unique_id="model.p.mv")
-    plan = macros.call("new_rescale_plan", state, node, 8, ["1", "2"])
-
-    assert order(plan) == "descending"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import json
+from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,8 +21,18 @@ GIVEN: dict[str, Any] = {
 }
 
 
-def check(macros: Macros, unknown: dict[str, Any] | None = None, **given: Any) -> None:
-    macros.call("check_verify_arguments", "mv", GIVEN | given, unknown or {})
+class Checked(Exception):
+    """The arguments have passed."""
+
+
+def check(macros: Macros, **given: Any) -> None:
+    def observe(node: Any) -> None:
+        raise Checked
+
+    macros.stub("find_backfilled_mv", lambda *_: SimpleNamespace(name="mv"))
+    macros.stub("observe_verified", observe)
+    with suppress(Checked):
+        macros.call("verify_backfill", "mv", **given)
 
 
 @pytest.mark.parametrize(
@@ -28,7 +40,7 @@ def check(macros: Macros, unknown: dict[str, Any] | None = None, **given: Any) -
     [
         {},
         {"vnodes": [1, 2], "sample": 0, "repair": True},
-        {"vnodes": 3},
+        {"vnodes": 0},
         {"key_from": ["a", 1], "key_to": 7},
         {"key_from": datetime.date(2024, 1, 1)},
     ],
@@ -58,7 +70,7 @@ def test_arguments_of_another_type_are_refused(
 
 def test_an_unknown_argument_is_refused(macros: Macros, refused: Any) -> None:
     with refused("verify_backfill has no argument 'vnode'. Its arguments are model, vnodes, key_f"):
-        check(macros, {"vnode": 3})
+        check(macros, vnode=3)
 
 
 def test_a_vnode_that_there_is_not_is_refused(macros: Macros, verified: Any, refused: Any) -> None:

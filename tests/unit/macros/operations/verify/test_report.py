@@ -79,7 +79,8 @@ def test_a_value_is_shown_where_it_differs(
 
 def test_keys_that_are_not_shown_are_counted(macros: Macros, verified: Any) -> None:
     kinds = [{"kind": "changed", "count": 1200, "samples": []}]
-    macros.call("report_differences", verified, {"differing": 1200}, kinds, "mv: 9 rows", 10)
+    found = {"differing": 1200, "kinds": kinds, "counts": "1,200 changed"}
+    macros.call("report_differences", verified, found, "mv: 9 rows", 10)
 
     assert macros.logged == [
         "mv: 9 rows, 1,200 keys differ: 1,200 changed",
@@ -89,4 +90,4 @@ def test_keys_that_are_not_shown_are_counted(macros: Macros, verified: Any) -> N
 
 def test_a_repair_that_did_not_hold_is_refused(macros: Macros, verified: Any, refused: Any) -> None:
     with refused("1 key of lake.mv still differs after the repair. Stop the other writer of"):
-        macros.call("report_repair", verified, {"differing": 4}, [], {"differing": 1, "rows": 9})
+        macros.call("report_repair", verified, {"differing": 4}, {"differing": 1, "rows": 9})
