@@ -34,6 +34,7 @@ HARMLESS = {
 }
 
 
+@pytest.mark.core("session-iceberg")
 def test_harmless_maintenance_lets_a_backfill_advance(project: Project) -> None:
     project.create_table("up", "id int, v int")
     project.sql("insert into {schema}.up select id, id from range(1, 101)")
@@ -55,6 +56,7 @@ def test_harmless_maintenance_lets_a_backfill_advance(project: Project) -> None:
     assert project.rows(differs) == []
 
 
+@pytest.mark.core("session-delta")
 @pytest.mark.profiles("session-delta", reason="what Delta logs for a comment")
 def test_an_upstream_whose_comments_dbt_sends_in_each_run_is_followed(project: Project) -> None:
     project.create_table("raw", "id int, v int")

@@ -640,6 +640,7 @@ def test_a_model_of_such_a_table_is_refused_before_anything_is_written(
     assert json.loads(shown)["behind"] is None
 
 
+@pytest.mark.core("session-delta")
 @pytest.mark.parametrize(
     ("key", "rows"),
     [

@@ -232,6 +232,7 @@ def test_the_zone_stays_where_a_moment_that_is_read_partitions_the_upstream(
 DERIVES = "spark.databricks.delta.generatedColumn.partitionFilterOptimization.enabled"
 
 
+@pytest.mark.core("session-delta")
 @pytest.mark.profiles("session-delta", reason="only Delta derives filters on generated partitions")
 def test_a_partition_that_is_generated_from_a_moment_loses_no_rows(project: Project) -> None:
     """The writer's session is in New York, and the session of the runs is in UTC."""

@@ -23,6 +23,7 @@ def up(project: Project) -> Project:
     return project
 
 
+@pytest.mark.core("session-delta")
 def test_a_drop_leaves_a_model_with_the_name_of_a_next_generation(up: Project) -> None:
     up.write({"orders": model(QUERY), "orders__next": model(THEIRS)}, sources=["up"]).run()
     assert "next generation" not in up.run().output
@@ -49,6 +50,7 @@ def test_a_refresh_beside_leaves_another_mv_with_that_name(up: Project) -> None:
     assert up.rows("select * from {schema}.orders") == [(1, 1), (2, 2)]
 
 
+@pytest.mark.core("session-delta", "session-iceberg")
 def test_a_first_run_writes_to_no_table_that_a_hook_has_created(up: Project) -> None:
     kind = up.file_format
     hook = f"create table if not exists {{{{ this }}}} using {kind} as select 7 as id, 0 as v"

@@ -25,6 +25,7 @@ def assert_exact(project: Project) -> None:
     assert mv == project.rows("select id, v from {schema}.up order by id")
 
 
+@pytest.mark.core("session-delta")
 def test_tombstones_and_heartbeats_are_ignored(project: Project) -> None:
     """`on_gap: fail` would refuse a run that compares the whole table."""
     project.create_table("up", "id int, v string", project.format.unfollowable)
