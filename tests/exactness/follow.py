@@ -501,9 +501,9 @@ def row(schema: Schema, *values: Any) -> Row:
 
 
 def _from_adoption(versions: Sequence[MvVersion], created: ProgressVersion) -> list[MvVersion]:
-    """Return the MV's versions from the adoption of its table on.
+    """Return the versions of the MV.
 
-    The first of these versions is the current version of the table at that moment.
+    The first of them is the version that was current when the table was adopted.
     """
     later = [version for version in versions if version.at > created.at]
     [found] = [version for version in versions if version.at <= created.at][-1:]

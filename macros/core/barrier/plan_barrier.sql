@@ -308,7 +308,7 @@
 
 
 {#-
-    Return the plan with the entry `counted`, see get_plan_json_sql: the numbers of rows that the script counts in `checked`. If the changes and the
+    Return the plan with the entry `counted`: the numbers of rows that the script counts into its variable `checked`, see get_plan_json_sql. If the changes and the
     range have at most 100,000 rows each, one MERGE writes both. Otherwise the range gets a MERGE of its own, without clauses for existing rows. On
     Delta this is faster for many rows.
 

@@ -49,8 +49,8 @@
     The new name is the identifier of the upstream's table. So `flights.carrier` and an import CTE with the table's name keep their meaning.
     check_query makes sure that the query reads a table only by this name.
 
-    Refuse a query that does not have the upstream's name. Refuse a query that reads the upstream at a version or with options: Spark would ignore
-    the version and the options, because the query defines the name. Refuse a query that has the upstream's name before another name which might be
+    Refuse a query that does not have the upstream's name. Refuse a query that reads the upstream at a version or with options: after the replacement
+    the name is a common table expression, and Spark ignores a version or options of such an expression. Refuse a query that has the upstream's name before another name which might be
     a field of a struct.
 -#}
 {% macro substitute_upstream(query, upstream) %}
@@ -61,7 +61,7 @@
             {%- set next = rest.lower().split()[:5] | join(' ') -%}
             {%- if next.startswith('.') -%}
                 {%- do dbt_backfill.refuse(
-                    "its query contains '" ~ token.text ~ ".', which is the full name of the upstream in front of another name",
+                    "its query contains '" ~ token.text ~ ".', which is the full name of the upstream followed by a point",
                     'Give the upstream an alias in FROM, such as u, and write u. in front of its columns'
                 ) -%}
             {%- elif ' as of ' in (' ' ~ next).split('(')[0] -%}

@@ -86,7 +86,7 @@
 
 
 {#-
-    Return a statement of a script that moves the state. On Delta a conflict with another run raises no error, and the script then reads the state. On
+    Return the statement that moves the state, as a part of a script. On Delta a conflict with another run raises no error, and the script then reads the state. On
     Iceberg a conflict fails the script.
 
     Arguments:

@@ -168,8 +168,8 @@
 
 
 {#-
-    Print the counts, and a sample of the keys with both values, in lines of up to 80 characters. `found`: the result of run_comparison, with 'kinds',
-    see read_differences, and 'counts', a text such as `2 changed, 1 missing`.
+    Print the counts, and a sample of the keys with both values, in lines of up to 80 characters. `found`: the result of run_comparison. Its 'kinds'
+    are described at read_differences; its 'counts' is a text such as `2 changed, 1 missing`.
 -#}
 {% macro report_differences(verified, found, compared, sample) %}
     {%- set differ = dbt_backfill.get_count_text(found.differing, 'key') ~ (' differs' if found.differing == 1 else ' differ') -%}

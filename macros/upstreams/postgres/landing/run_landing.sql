@@ -19,7 +19,7 @@
             {%- set needed = dbt_backfill.find_needed_tables(node, feed) -%}
             {%- if needed.feed is none or needed.upstreams | length != 1 -%}
                 {%- do dbt_backfill.refuse(
-                    "its change_feed sets 'slot', but the model does not depend on one PostgreSQL table and on "
+                    "its change_feed sets 'slot', but the model depends on several PostgreSQL tables or on none, or not on "
                         ~ (feed.relation or 'a relation of change_feed'),
                     'Correct the query and the change_feed as in docs/postgres.md. If a hook or a macro of the model reads another PostgreSQL table, '
                         ~ 'write the name of that table without source() or ref()', mv=name
