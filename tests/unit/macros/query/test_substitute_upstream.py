@@ -121,7 +121,8 @@ def test_the_name_in_front_of_a_column_is_refused(
     name = "`lake`.`up`" if column.startswith("`") else "lake.up"
     with refused(
         f"its query contains '{name}.', which is the full name of the upstream followed by "
-        "a point. Give the upstream an alias in FROM, such as u, and write u. in front of its columns."
+        "a point. Give the upstream an alias in FROM, such as u, and write u. in front of its "
+        "columns."
     ):
         macros.call("substitute_upstream", f"select {column} from lake.up", up)
 
