@@ -1,6 +1,6 @@
 {#-
     Call the features around a barrier and at the end of a run. Each feature is called only if an option, the mode or the state requires the feature.
-    An ordinary barrier calls none of them.
+    An ordinary barrier calls none of them, except release_upstream if its upstream is an Iceberg table.
 -#}
 
 

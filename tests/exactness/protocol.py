@@ -1,6 +1,6 @@
 """The barrier protocol as a Python model: the statements of a run, and their effects on the tables.
 
-`test_protocol.py` plays random interleavings of several runs with this model alone.
+`tests/unit/test_protocol.py` plays random interleavings of several runs with this model alone.
 `test_interleavings.py` plays them with the model and with real runs side by side. See
 docs/barrier.md.
 

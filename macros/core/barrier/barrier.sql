@@ -18,12 +18,12 @@
                 fence
 
     A run that dies before it has stored its plan has not written to the MV or its state. It may leave a copy of the upstream or temporary views,
-    which a later run replaces. A run that dies after it has stored its plan leaves the plan, and the next run sends the same statements again. A
-    statement that is executed again changes nothing. The MV is an exact prefix after each statement, not only after the commit.
+    which a later run replaces. A run that dies after it has stored its plan leaves the plan, and the next run sends statements with the same
+    effect again. A statement that is executed again changes nothing. The MV is an exact prefix after each statement, not only after the commit.
 
     If the changes cannot be read, choose_recovery decides how much of the MV is compared with the query. find_gap detects unreadable changes before
     planning; find_next_attempt and new_attempt detect them during planning. As a rule the whole MV is compared. After a plan was given up, only the
-    keys that this plan could write to are compared, unless columns are being filled (find_touched_ranges). With `on_gap` the user can choose a sweep
+    keys that this plan could write to are compared, if find_touched_ranges can name them. With `on_gap` the user can choose a sweep
     or a refusal instead of the comparison. There are two comparisons window by window: of a table that was adopted, and of rows that get new columns
     (`fill`).
 
@@ -127,7 +127,7 @@
 
 
 {#-
-    Execute the steps of a plan. The statements depend on the plan and the state only. Return {
+    Execute the steps of a plan. What they change depends on the plan and the state only. Return {
       'failed': the name of the step that failed, if the plan may be given up, see run_merge; else none,
       'counts': see get_merge_counts; {} if the plan merged no changes,
       'left_at': see run_replacement; none if the plan does not replace the MV,
@@ -318,8 +318,8 @@
 
 
 {#-
-    Return the record of a plan's kind. Its fields decide what the steps and the commit do. Only reports, and steps of a single kind, test `kind`
-    itself. The plan of epoch 0 has the kind `create`, `adopt` or `replace`, which no barrier executes.
+    Return the record of a plan's kind. Its fields decide what the steps and the commit do. Code tests `kind` itself only if it concerns one kind. The
+    plan of epoch 0 has the kind `create`, `adopt` or `replace`, which no barrier executes.
 
       follows          true if the barrier brings the MV to a version of the upstream; only these barriers count towards `barriers_per_run`
       merges_changes   true if it merges the upstream's changes up to the position; 'limited': true only if its plan lists the ranges that given-up

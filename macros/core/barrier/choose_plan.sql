@@ -12,8 +12,8 @@
       observed (dict): the upstream, as observe_upstream returned it.
       analysis (dict): see new_analysis.
       rebuild (string or none): why the MV is to be rebuilt.
-      next (dict or text): the generation that is to replace the MV, see read_filled_generation; 'planned' if an earlier plan for this replacement was
-        given up.
+      next (dict or text): the generation that is to replace the MV, see read_filled_generation; 'planned' if the stored plan is the swap
+        that puts that generation in place: after it no other plan is chosen.
 -#}
 {% macro choose_plan(backfill, state, observed, analysis, rebuild, next=none) %}
     {%- if next == 'planned' -%} {{ return(none) }} {%- endif -%}

@@ -28,11 +28,11 @@
     Run a statement that may fail. Return {'table': its result, none if it failed, 'error': the text of Spark's error, or none}. Without the
     adapter, an error ends the run, because Jinja cannot catch it.
 -#}
-{% macro try_table(step, sql, mv=none) %}
+{% macro try_table(step, sql) %}
     {%- if adapter.type() == 'spark_backfill' -%}
-        {{ return(adapter.attempt('/* ' ~ (mv or (this if this is defined else 'dbt_backfill')) ~ ': ' ~ step ~ ' */\n' ~ sql)) }}
+        {{ return(adapter.attempt('/* ' ~ (this if this is defined else 'dbt_backfill') ~ ': ' ~ step ~ ' */\n' ~ sql)) }}
     {%- endif -%}
-    {{ return({'table': dbt_backfill.run_table(step, sql, mv), 'error': none}) }}
+    {{ return({'table': dbt_backfill.run_table(step, sql), 'error': none}) }}
 {% endmacro %}
 
 
