@@ -47,7 +47,8 @@
     of a key. An event is late if an earlier barrier has read an event of the same key with the same or a later sequence. Late events are left out. To
     find them, from_version of the change table is read for the keys of events that may be late.
 
-    A row without an operation, or without a key, is not an event: it is a tombstone or a heartbeat of the program that writes the change table.
+    A row without an operation is not an event: it is a tombstone or a heartbeat of the program that writes the change table. The same holds for a
+    message without a key (`m`). Any other row without a key may say that the table was truncated, so it leads to a re-anchor.
 
     Arguments:
       columns (list): as get_feed_columns returned them.
@@ -61,7 +62,8 @@
     {%- set no_upserts, same_key = [], [] -%}
     {%- for value in feed.deletes + feed.before_images -%} {%- do no_upserts.append(dbt_backfill.string_literal(value)) -%} {%- endfor -%}
     {%- for column in key -%} {%- do same_key.append('earlier.' ~ column ~ ' = event.' ~ column) -%} {%- endfor -%}
-    {%- set is_event = dbt_backfill.identifier(feed.operation) ~ ' is not null and (' ~ key | join(' is not null or ') ~ ' is not null)' -%}
+    {%- set is_event = dbt_backfill.identifier(feed.operation) ~ ' is not null and (' ~ key | join(' is not null or ') ~ ' is not null or '
+        ~ operation ~ " <> 'm')" -%}
     {%- set events -%}
     with events as (
         select
@@ -139,7 +141,8 @@
       types (dict): of the change table's columns, by their names in lower case.
 -#}
 {% macro check_sequence(feed, types) %}
-    {%- for column in feed.sequence if not feed.ordered_texts and types[column | lower].startswith(('string', 'char', 'varchar')) -%}
+    {%- for column in feed.sequence
+            if not feed.ordered_texts and modules.re.search('(^|[<:])(string|char|varchar)', types[column | lower]) -%}
         {%- do dbt_backfill.refuse(
             'its change_feed ' ~ feed.relation.render() ~ ' has the sequence ' ~ column ~ ' as ' ~ types[column | lower]
                 ~ ', and texts are ordered letter by letter: 1000 comes before 999',

@@ -103,7 +103,7 @@
 
 {#-
     Refuse a table that has the name of the new MV's history or controls, unless an earlier MV left this table and the new MV can write to it. In
-    another catalog the lookup of the controls would cost a statement, so this macro leaves it to the commit of the first barrier.
+    another catalog the lookup of the controls would cost a statement, so it is left to the first statement of a run that reads the controls.
 -#}
 {% macro check_leftovers_are_ours(backfill, existing) %}
     {%- if existing.barriers -%}

@@ -261,7 +261,8 @@
 -#}
 {% macro apply_constraints(backfill, properties) %}
     {%- set wanted, present, statements = dbt_backfill.get_constraints(), {}, [] -%}
-    {%- set ours = fromjson(properties.get('dbt_backfill.constraints', '[]')) -%}
+    {#- Spark may hide the property, if a constraint's name looks like a secret. -#}
+    {%- set ours = fromjson(properties.get('dbt_backfill.constraints', '[]'), []) -%}
     {%- for name, value in properties.items() if name.startswith('delta.constraints.') -%}
         {%- do present.update({name[18:]: value}) -%}
     {%- endfor -%}

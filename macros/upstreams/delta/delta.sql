@@ -131,30 +131,34 @@
     off Delta's derived filters.
 -#}
 {% macro delta_reads_by_zone(observed, columns) %}
-    {%- set partitions = observed.get('partitions') -%}
-    {%- if partitions is none -%} {%- set partitions = dbt_backfill.read_delta_detail(observed.relation).partitions -%} {%- endif -%}
-    {%- for name in columns if modules.re.search('(?i)[\'"]' ~ modules.re.escape(name) ~ '[\'"]', partitions) -%} {{ return(true) }} {%- endfor -%}
-    {%- if columns and ('"' in partitions or "'" in partitions) -%}
-        {%- do dbt_backfill._check_derived_filters(observed.relation, columns) -%}
+    {%- set partitions, relation = observed.get('partitions'), observed.relation -%}
+    {%- if partitions is none -%} {%- set partitions = dbt_backfill.read_delta_detail(relation).partitions -%} {%- endif -%}
+    {%- if '"' in partitions or "'" in partitions -%}
+        {%- for name in columns -%} {%- do dbt_backfill._check_derived_filters(relation, name, dbt_backfill.identifier(name)) -%} {%- endfor -%}
+        {%- for column in dbt_backfill.get_table_columns(relation) if column.type.startswith('struct<') -%}
+            {%- for field in modules.re.findall('[<,](\\w+):timestamp(?=[,>])', column.type) -%}
+                {%- set path = dbt_backfill.identifier(column.name) ~ '.' ~ dbt_backfill.identifier(field) -%}
+                {%- do dbt_backfill._check_derived_filters(relation, column.name, path) -%}
+            {%- endfor -%}
+        {%- endfor -%}
     {%- endif -%}
+    {%- for name in columns if modules.re.search('(?i)[\'"]' ~ modules.re.escape(name) ~ '[\'"]', partitions) -%} {{ return(true) }} {%- endfor -%}
     {{ return(false) }}
 {% endmacro %}
 
 
 {#-
-    Refuse a table if Delta derives a filter on the table's partitions from a filter on one of these timestamp columns. The writer has computed such a
-    partition in its own time zone. Delta computes the derived filter in the time zone of the reader, so a read of a range could miss rows.
+    Refuse a table if Delta derives a filter on its partitions from a filter on a timestamp: a column, or a field of the struct `column`. Such a
+    partition was computed in the time zone of the writer. Delta computes the derived filter in the time zone of the reader, so a read of a range would
+    miss rows.
 
-    No statement returns the expression of a generated column. But EXPLAIN shows a derived filter: it is a condition on a column that the query does
-    not name.
+    EXPLAIN shows a derived filter as a condition on another column. No other statement returns the expression of a generated column.
 -#}
-{% macro _check_derived_filters(relation, columns) %}
-    {%- set conditions = [] -%}
-    {%- for name in columns -%} {%- do conditions.append(dbt_backfill.identifier(name) ~ ' = current_timestamp()') -%} {%- endfor -%}
-    {%- set sql = 'select 1 from ' ~ relation.render() ~ ' where ' ~ conditions | join(' and ') -%}
+{% macro _check_derived_filters(relation, column, path) %}
+    {%- set sql = 'select 1 from ' ~ relation.render() ~ ' where ' ~ path ~ ' = current_timestamp()' -%}
     {%- set plan = dbt_backfill.plan_section(dbt_backfill.run_explain('look for derived filters', sql), 'Optimized') -%}
-    {%- set filters = plan[:-1] | join('\n') -%}
-    {%- for id, name in dbt_backfill.get_attributes(plan[-1]).items() if name not in columns and name ~ '#' ~ id in filters -%}
+    {%- set filters, attributes = plan[:-1] | join('\n'), dbt_backfill.get_attributes(plan[-1]) if plan else {} -%}
+    {%- for id, name in attributes.items() if name != column and name ~ '#' ~ id in filters -%}
         {%- do dbt_backfill.refuse(
             relation.render() ~ " is partitioned by the column '" ~ name ~ "', which Delta generates from a timestamp, so a session would miss rows "
                 ~ 'if its time zone differs from the time zone of the writer',

@@ -2,6 +2,12 @@
 {% macro postgres_land_feed(upstream) %}
     {%- set all = dbt_backfill.get_landed_tables() -%}
     {%- for own in all if own.rendered == upstream.feed.relation.render() -%}
+        {%- if own.upstream.render() != upstream.relation.render() -%}
+            {%- do dbt_backfill.refuse(
+                'its query reads ' ~ upstream.relation.render() ~ ', but the changes of ' ~ own.upstream.render() ~ ' are landed in ' ~ own.rendered,
+                'Write the names of other PostgreSQL tables in the model without source() or ref()'
+            ) -%}
+        {%- endif -%}
         {%- do dbt_backfill.run_landing(dbt_backfill.new_landing(own.slot, all), {'batch_rows': 100000, 'wal_warning_mb': 1024}) -%}
         {{ return(true) }}
     {%- endfor -%}
