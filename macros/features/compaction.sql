@@ -8,7 +8,10 @@
     does not apply is absent or null.
 -#}
 {% macro compact_mv(backfill, before, state) %}
-    {%- set work = dbt_backfill.get_due_compaction(backfill.options, before, state) -%}
+    {%- set options, every = backfill.options, backfill.options.compact_every -%}
+    {%- set has_finished = state.finished and (state.committed.get('kind') == 'swap' or not before.get('finished', false)) -%}
+    {%- set is_due = every and (has_finished or state.epoch // every > before.get('epoch', 0) // every) -%}
+    {%- set work = 'sort' if options.sort_when_finished and has_finished else 'compact' if is_due else none -%}
     {#- A next generation is not compacted, because the swap will write its rows once more. -#}
     {%- if work is none or backfill.generation == 'next' -%} {{ return(none) }} {%- endif -%}
     {%- set started_at = modules.datetime.datetime.now() -%}
@@ -49,17 +52,6 @@
         dbt_backfill.get_duration_text((modules.datetime.datetime.now() - started_at).total_seconds()),
     ] -%}
     {%- do log(dbt_backfill.get_model_name(model) ~ ' [' ~ parts | select | join(' · ') ~ ']', info=true) -%}
-{% endmacro %}
-
-
-{#- Return what is due after a barrier: 'sort', 'compact', or none. -#}
-{% macro get_due_compaction(options, before, state) %}
-    {%- set is_put_in_place = state.committed.get('kind') == 'swap' -%}
-    {%- set has_finished = state.finished and (is_put_in_place or not before.get('finished', false)) -%}
-    {%- if options.sort_when_finished and has_finished -%} {{ return('sort') }} {%- endif -%}
-    {%- set every = options.compact_every -%}
-    {%- set compacts = every and (has_finished or state.epoch // every > before.get('epoch', 0) // every) -%}
-    {{ return('compact' if compacts else none) }}
 {% endmacro %}
 
 

@@ -84,8 +84,8 @@
     {%- set plan, last = choice.plan, dbt_backfill.get_source(state.committed, 'replica') -%}
     {%- set without = dict(choice, plan=dict(plan, sources=dbt_backfill.with_void_copy(plan.sources, [last] if last else []))) -%}
     {%- if state.finished -%}
-        {#- A run may have died after the last range and before it dropped the replica. Record that the replica is not read, so that release_replica
-            drops this replica. -#}
+        {#- A run may have died after the last range and before it dropped the replica. Record that the replica is not read, so that after_run drops
+            this replica. -#}
         {{ return(without if last and last.get('version') is not none else choice) }}
     {%- elif not dbt_backfill.may_replicate(backfill) -%}
         {{ return(without) }}
@@ -204,7 +204,7 @@
         Drop the previous replica, because some Iceberg tables cannot be replaced: the format version of a table cannot become lower, and a Hive
         metastore compares columns by their positions.
     -#}
-    {%- if backfill.options.file_format == 'iceberg' -%} {%- do dbt_backfill._drop_own_replica(backfill) -%} {%- endif -%}
+    {%- if backfill.options.file_format == 'iceberg' -%} {%- do dbt_backfill.drop_own_replica(backfill) -%} {%- endif -%}
     {#- If Spark reports that files of the upstream do not exist any more, the script catches this condition and returns `lost`. -#}
     {%- if handler -%}
         {%- set sql -%}
@@ -344,18 +344,8 @@
 {% endmacro %}
 
 
-{#- Drop the replica if no range will be read from it any more. This also drops a replica of a run that died. -#}
-{% macro release_replica(backfill, state) %}
-    {%- set source = dbt_backfill.get_source(state.committed, 'replica') -%}
-    {%- set is_used = source and source.get('version') is not none and not state.finished -%}
-    {%- if not is_used and not state.get('planned') -%}
-        {%- do dbt_backfill._drop_own_replica(backfill) -%}
-    {%- endif -%}
-{% endmacro %}
-
-
 {#- Drop the replica, if there is one and it was created by this package. -#}
-{% macro _drop_own_replica(backfill) %}
+{% macro drop_own_replica(backfill) %}
     {%- set is_listed = dbt_backfill.load_table(backfill.replica) is not none -%}
     {%- set properties = dbt_backfill.find_own_copy(backfill.replica, 'dbt_backfill.replica') if is_listed else none -%}
     {%- if properties is not none -%}
@@ -369,22 +359,4 @@
             ) -%}
         {%- endif -%}
     {%- endif -%}
-{% endmacro %}
-
-
-{#-
-    Release a replica if many rows of a range have changed since the replica was made: to read these changes for each range would cost more than
-    another copy. The next plan may make a new replica. The table is not dropped, because the versions of a new table would start again at 0. Return
-    true if the replica was released.
-
-    Arguments:
-      result (dict): the result of the script that planned the barrier, see get_plan_script.
--#}
-{% macro run_release_of_outgrown(backfill, result) %}
-    {%- set changed, rows = (result.get('overlaid') or {}).get('count', 0), (result.get('checked') or {}).get('row_count', 0) -%}
-    {%- if 2 * changed <= [rows, 1000] | max -%} {{ return(false) }} {%- endif -%}
-    {%- do dbt_backfill.run_table(
-        'release the replica', dbt_backfill.get_set_properties_sql(backfill.replica, {'dbt_backfill.replica': 'outgrown'})
-    ) -%}
-    {{ return(true) }}
 {% endmacro %}

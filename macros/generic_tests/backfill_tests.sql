@@ -13,8 +13,14 @@
     {%- elif execute -%}
         {%- set relations = dbt_backfill.get_tested_relations(model, 'backfill_complete') %}
         {%- set state = dbt_backfill.read_state(relations) %}
-        {%- set unfilled = dbt_backfill.get_unfilled_text(state) %}
-        {%- if unfilled %} {%- do log(relations.name ~ ': ' ~ unfilled, info=true) -%} {%- endif %}
+        {%- set filling, unfilled = dbt_backfill.get_filling(state), none %}
+        {%- if filling %}
+            {%- set names = filling.columns | map(attribute='name') | list %}
+            {%- set until = 'down to' if dbt_backfill.is_descending(state.committed.key) else 'up to' %}
+            {%- set unfilled = names | join(', ') ~ (' is' if names | length == 1 else ' are') ~ (' not filled' if filling.position is none
+                else ' filled ' ~ until ~ ' (' ~ filling.position | join(', ') ~ ') only') %}
+            {%- do log(relations.name ~ ': ' ~ unfilled, info=true) -%}
+        {%- endif %}
         {%- set own = dbt_backfill.get_free_name('unfilled', state.committed.key | map(attribute='position')) %}
         select *, cast({{ dbt_backfill.string_literal(unfilled) }} as string) as {{ own }}
         from {{ relations.progress.render() }}
@@ -97,17 +103,6 @@
 {#- True if the invocation only compiles its nodes or generates docs. In this case the MV may not exist, so the test reads nothing. -#}
 {% macro is_only_compiled() %}
     {{ return(execute and invocation_args_dict.get('which') in ['compile', 'generate']) }}
-{% endmacro %}
-
-
-{#- Return a text of the columns that are not filled yet, such as `x is filled up to (5, 'a') only`; none if all columns are filled. -#}
-{% macro get_unfilled_text(state) %}
-    {%- set filling = dbt_backfill.get_filling(state) -%}
-    {%- if not filling -%} {{ return(none) }} {%- endif -%}
-    {%- set names = filling.columns | map(attribute='name') | list -%}
-    {%- set until = 'down to' if dbt_backfill.is_descending(state.committed.key) else 'up to' -%}
-    {{ return(names | join(', ') ~ (' is' if names | length == 1 else ' are') ~ (' not filled' if filling.position is none
-        else ' filled ' ~ until ~ ' (' ~ filling.position | join(', ') ~ ') only')) }}
 {% endmacro %}
 
 

@@ -31,17 +31,6 @@
 {% endmacro %}
 
 
-{#- Return why the events since the committed position cannot be read, see new_gap; none if they can. -#}
-{% macro find_change_table_gap(feed, observed, committed) %}
-    {%- set since = dbt_backfill.get_source(committed, 'feed') -%}
-    {%- set gap = dbt_backfill.ask(feed, 'upstream_gap')(observed, since) -%}
-    {%- if not gap and not dbt_backfill.ask(feed, 'upstream_readable')(observed, since) -%}
-        {{ return(dbt_backfill.new_gap('the version ' ~ since.version ~ ' of the change feed can no longer be read')) }}
-    {%- endif -%}
-    {{ return(dbt_backfill.new_gap(gap.reason | replace('the upstream', 'the change feed'), gap.refusal) if gap else none) }}
-{% endmacro %}
-
-
 {#-
     Return the events in (from_version, to_version] of the change table, in the form of the question upstream_changes. The sequence orders the events
     of a key. An event is late if an earlier barrier has read an event of the same key with the same or a later sequence. Late events are left out. To

@@ -280,7 +280,9 @@
     {%- set upstream, names = dbt_backfill.get_source(last).relation, last.key | map(attribute='name') | list -%}
     {%- if upstream | replace('`', '') != backfill.upstream.relation.render() | replace('`', '') -%}
         {{ return('its upstream changed from ' ~ upstream ~ ' to ' ~ backfill.upstream.relation.render()) }}
-    {%- elif not dbt_backfill.is_same_query(backfill, last) -%}
+    {%- elif last.query_hash != backfill.query_hash and dbt_backfill.get_words(last.query) != dbt_backfill.get_words(backfill.query) -%}
+        {#- The words are compared because an earlier version of this package computed the stored hash in another way. Their order counts, and so does
+            upper and lower case, because a name may become a value (`to_json(struct(Id))`). -#}
         {{ return('its query changed') }}
     {%- elif names | map('lower') | list != options.unique_key | map('lower') | list -%}
         {{ return('unique_key changed from ' ~ names | join(', ') ~ ' to ' ~ options.unique_key | join(', ')) }}
@@ -332,17 +334,6 @@
         {%- endif -%}
     {%- endfor -%}
     {{ return(none) }}
-{% endmacro %}
-
-
-{#-
-    True if a plan's query is the same as the model's, apart from comments and white space. If the hashes differ, the words of both queries are
-    compared, because an earlier version of this package computed the stored hash in another way. A difference between upper and lower case counts,
-    because a name may become a value (`to_json(struct(Id))`). The order of common table expressions counts, because the meaning of a name may depend
-    on the order.
--#}
-{% macro is_same_query(backfill, plan) %}
-    {{ return(plan.query_hash == backfill.query_hash or dbt_backfill.get_words(plan.query) == dbt_backfill.get_words(backfill.query)) }}
 {% endmacro %}
 
 

@@ -150,7 +150,13 @@
     {%- elif not dbt_backfill.ask(backfill.upstream, 'continues_upstream')(observed, dbt_backfill.get_source(committed)) -%}
         {{ return('the upstream was replaced, went back to an earlier version or had columns changed') }}
     {%- else -%}
-        {%- set gap = dbt_backfill.find_change_table_gap(backfill.feed, observed.feed, committed) -%}
+        {%- set since = dbt_backfill.get_source(committed, 'feed') -%}
+        {%- set gap = dbt_backfill.ask(backfill.feed, 'upstream_gap')(observed.feed, since) -%}
+        {%- if gap -%}
+            {%- set gap = dict(gap, reason=gap.reason | replace('the upstream', 'the change feed')) -%}
+        {%- elif not dbt_backfill.ask(backfill.feed, 'upstream_readable')(observed.feed, since) -%}
+            {{ return('the version ' ~ since.version ~ ' of the change feed can no longer be read') }}
+        {%- endif -%}
     {%- endif -%}
     {%- if not gap -%} {{ return(none) }} {%- endif -%}
     {%- if gap.refusal -%} {%- do dbt_backfill.refuse(gap.refusal.fact, gap.refusal.change) -%} {%- endif -%}

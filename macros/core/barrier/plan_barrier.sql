@@ -137,7 +137,12 @@
     {%- set twice = (result.get('reread') or {}).get('twice') or [] -%}
     {%- set unclear = 'the changes since version ' ~ state.upstream_version ~ ' can no longer be read' if result.get('lost')
         else 'the feed has ' ~ null_keys ~ ' rows with a null in the key' if null_keys else none -%}
-    {%- set doubt = dbt_backfill.find_doubt_of_copy(source, result) if source else none -%}
+    {#- The upstream may have lost null or duplicate keys of the copy, and the feed does not always report that. -#}
+    {%- set doubt = none if not source
+        else 'the copy of its upstream is gone, because another run has dropped it' if result.get('copy_is_gone')
+        else 'the feed does not list all that has changed since its rows were copied'
+            if source.setup and (result.get('overlaid') or {'doubtful': 1}).doubtful
+        else 'keys of the copied rows are in doubt' if checked.get('null_keys') or checked.get('duplicates') else none -%}
     {%- set without_copy = dict(attempt, range_from=none, plan=dict(plan, sources=dbt_backfill.with_void_copy(plan.sources))) -%}
     {%- if 'plan' in result -%}
         {%- do dbt_backfill.drop_stages(views) -%}

@@ -126,19 +126,6 @@
 
 
 {#-
-    Return why a range cannot be read from a copy; none if it can. The answer comes from the result of the script that plans the barrier. A copy with
-    null or duplicate keys cannot be read: the upstream may have lost these keys, and the feed does not always report that.
--#}
-{% macro find_doubt_of_copy(source, result) %}
-    {%- set checked = result.get('checked') or {} -%}
-    {{ return('the copy of its upstream is gone, because another run has dropped it' if result.get('copy_is_gone')
-        else 'the feed does not list all that has changed since its rows were copied'
-            if source.setup and (result.get('overlaid') or {'doubtful': 1}).doubtful
-        else 'keys of the copied rows are in doubt' if checked.get('null_keys') or checked.get('duplicates') else none) }}
-{% endmacro %}
-
-
-{#-
     Return the sources of a plan that no longer reads its copy. The record of the copy stays without its version, because it also records how often
     the upstream would be read without a copy.
 

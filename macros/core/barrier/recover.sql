@@ -8,7 +8,8 @@
     {%- if may_be_lost -%}
         {%- set source, is_swap, options = dbt_backfill.get_source(plan), plan.get('generation') is not none, backfill.options -%}
         {%- if is_swap -%}
-            {%- set lost = dbt_backfill.find_lost_generation(plan) -%}
+            {%- set is_kept = dbt_backfill.exists_with_id(dbt_backfill.parse_relation(plan.generation.relation), plan.generation.id) -%}
+            {%- set lost = none if is_kept else plan.generation.relation ~ ', which it puts in place, is gone' -%}
         {%- elif source.get('version') is not none and not dbt_backfill.ask(backfill.upstream, 'upstream_readable')(observed, source) -%}
             {%- set lost = 'version ' ~ source.version ~ ' of the upstream can no longer be read' -%}
         {%- elif dbt_backfill.has_changes(state, plan) -%}
@@ -44,7 +45,11 @@
                 ~ dbt_backfill.get_operation_text('abandon_plan', '{model: ' ~ name ~ '}'), info=true
         ) -%}
     {%- endif -%}
-    {{ return({'plan': plan, 'may_give_up': may_be_lost and dbt_backfill.has_gone_on(backfill, plan, observed)}) }}
+    {#- A plan is given up only if the next plan would read a newer version than this one. -#}
+    {%- set followed, now = ('feed', observed.feed) if backfill.feed else ('upstream', observed) -%}
+    {%- set may_give_up = may_be_lost and dbt_backfill.get_source(plan).get('version') is not none
+        and (dbt_backfill.get_source(plan, followed) or {}).get('version') != now.version -%}
+    {{ return({'plan': plan, 'may_give_up': may_give_up}) }}
 {% endmacro %}
 
 
@@ -69,14 +74,6 @@
             'Run only one deployment of the model' ~ instead ~ '. This run wrote nothing'
         ) -%}
     {%- endif -%}
-{% endmacro %}
-
-
-{#- True if the upstream has a newer version than the plan reads. The next plan would read the newer version. -#}
-{% macro has_gone_on(backfill, plan, observed) %}
-    {%- set source = dbt_backfill.get_source(plan, 'feed' if backfill.feed else 'upstream') -%}
-    {%- set followed = observed.feed if backfill.feed else observed -%}
-    {{ return(dbt_backfill.get_source(plan).get('version') is not none and (source or {}).get('version') != followed.version) }}
 {% endmacro %}
 
 

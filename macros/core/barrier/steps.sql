@@ -233,21 +233,34 @@
         or dbt_backfill.get_mv_columns(backfill, plan.query, dbt_backfill.get_source(plan).relation) -%}
     {%- set steps, fence = [], dbt_backfill.get_fence(backfill, plan) -%}
     {%- if dbt_backfill.get_file_format() == 'iceberg' and dbt_backfill.is_retyped(backfill.mv, columns) -%}
-        {%- do steps.append({
-            'name': 'take the columns off ' ~ backfill.mv.identifier,
-            'sql': dbt_backfill.get_columnless_mv_sql(backfill.mv, plan, fence),
-        }) -%}
+        {#- A Hive metastore does not let an Iceberg table be replaced by a table that has another type at the same column position. -#}
+        {%- set sql -%}
+            create or replace table {{ backfill.mv.render() }}
+            {{ dbt_backfill.table_clauses(backfill.mv, dbt_backfill.mv_table_properties(
+                [], plan.backfill_id, reset_id=dbt_backfill.get_reset_id(plan)
+            )) }}
+            as
+            select * except (fenced)
+            from (select {{ fence }} as fenced)
+            where not fenced
+        {%- endset -%}
+        {%- do steps.append({'name': 'take the columns off ' ~ backfill.mv.identifier, 'sql': sql}) -%}
     {%- endif -%}
-    {%- do steps.append({
-        'name': 'empty the MV in the barrier ' ~ plan.epoch,
-        'sql': dbt_backfill.get_replace_mv_sql(backfill.mv, columns, plan, fence), 'replaces': true,
-    }) -%}
+    {#- A replacement also stops a MERGE that has passed its fence, because it changes the table's metadata. DELETE and TRUNCATE would not stop such a
+        MERGE, so its rows would come back. -#}
+    {%- set sql -%}
+        create or replace table {{ backfill.mv.render() }}
+        {{ dbt_backfill.mv_clauses(backfill.mv, columns, plan.backfill_id, dbt_backfill.get_reset_id(plan)) }}
+        as
+        {{ dbt_backfill.get_fence_over_no_rows_sql(columns, fence) }}
+    {%- endset -%}
+    {%- do steps.append({'name': 'empty the MV in the barrier ' ~ plan.epoch, 'sql': sql, 'replaces': true}) -%}
     {{ return(steps) }}
 {% endmacro %}
 
 
 {#-
-    True if a column has another type than the MV's column at the same position, see get_columnless_mv_sql, or than the MV's column with the same
+    True if a column has another type than the MV's column at the same position, see get_reset_steps, or than the MV's column with the same
     name. Iceberg would treat the columns of the same name as one column, by which the MV may have been partitioned.
 -#}
 {% macro is_retyped(mv, columns) %}
@@ -289,16 +302,6 @@
     union all
     {{ dbt_backfill.get_fence_over_no_rows_sql(columns, fence) }}
 {%- endmacro %}
-
-
-{#- Return why a planned swap can no longer be executed; none if it can. -#}
-{% macro find_lost_generation(plan) %}
-    {%- set relation = dbt_backfill.parse_relation(plan.generation.relation) -%}
-    {%- if not dbt_backfill.exists_with_id(relation, plan.generation.id) -%}
-        {{ return(plan.generation.relation ~ ', which it puts in place, is gone') }}
-    {%- endif -%}
-    {{ return(none) }}
-{% endmacro %}
 
 
 {#-

@@ -72,19 +72,6 @@
 
 
 {#-
-    Return the statement that replaces the MV by an empty table. The fence stops the statement if the plan is no longer to be executed. A replacement
-    also stops a MERGE that has passed its fence, because a replacement changes the table's metadata. DELETE and TRUNCATE would not stop such a MERGE,
-    so its rows would come back.
--#}
-{% macro get_replace_mv_sql(mv, columns, plan, fence) -%}
-    create or replace table {{ mv.render() }}
-    {{ dbt_backfill.mv_clauses(mv, columns, plan.backfill_id, dbt_backfill.get_reset_id(plan)) }}
-    as
-    {{ dbt_backfill.get_fence_over_no_rows_sql(columns, fence) }}
-{%- endmacro %}
-
-
-{#-
     Return an id of the run and the plan that replace the MV. Iceberg lets a statement replace a table even if other commits were made after the
     statement began. This id shows such a late reset: the id of the late reset differs from the id of the committed reset, even if both runs execute
     the same plan.
@@ -100,21 +87,6 @@
         {%- for column in columns %}
         cast(null as {{ dbt_backfill.type_sql(column.type) }}) as {{ dbt_backfill.identifier(column.name) }}{{ ',' if not loop.last }}
         {%- endfor %}
-    from (select {{ fence }} as fenced)
-    where not fenced
-{%- endmacro %}
-
-
-{#-
-    Return the statement that replaces the MV by a table without columns. The fence stops the statement if the plan is no longer to be executed. The
-    statement is needed before the MV gets columns of other types: a Hive metastore does not let an Iceberg table be replaced by a table that has
-    another type at the same column position.
--#}
-{% macro get_columnless_mv_sql(mv, plan, fence) -%}
-    create or replace table {{ mv.render() }}
-    {{ dbt_backfill.table_clauses(mv, dbt_backfill.mv_table_properties([], plan.backfill_id, reset_id=dbt_backfill.get_reset_id(plan))) }}
-    as
-    select * except (fenced)
     from (select {{ fence }} as fenced)
     where not fenced
 {%- endmacro %}

@@ -121,7 +121,7 @@
 {#-
     Refuse a feed whose events do not contain their transactions, if the table was replaced by another table of the same name. Events of the previous
     table could not be distinguished from events that a reader has not seen. The facts about the table are checked later, once the columns are known
-    that the query reads, see postgres_check_staged and postgres_check_followed.
+    that the query reads, see postgres_stage_range and postgres_check_followed.
 -#}
 {% macro postgres_check_feed(observed) %}
     {%- if observed.unmarked -%}

@@ -173,15 +173,6 @@
 {% endmacro %}
 
 
-{% macro postgres_check_staged(upstream, observed, plan, columns, name) %}
-    {%- do dbt_backfill.check_postgres_table(
-        observed.facts, columns | map(attribute='name') | list, plan.key | map(attribute='upstream') | list, name
-    ) -%}
-    {%- do dbt_backfill.check_feed_table(upstream.feed, columns) -%}
-    {%- do dbt_backfill.check_postgres_key_zone(observed, plan.key, name) -%}
-{% endmacro %}
-
-
 {#-
     Return the record of the table and its change table in a plan. With this record, a later run finds changes of the two tables that no event
       reports. {

@@ -23,7 +23,10 @@
         {{ return({'plan': plan, 'unclear': none, 'waits': none, 'seen': observed}) }}
     {%- endif -%}
     {%- set columns = dbt_backfill.get_needed_columns(backfill, plan) -%}
-    {%- do dbt_backfill.postgres_check_staged(backfill.upstream, observed, plan, columns, dbt_backfill.get_name_of(backfill)) -%}
+    {%- set names, keys = columns | map(attribute='name') | list, plan.key | map(attribute='upstream') | list -%}
+    {%- do dbt_backfill.check_postgres_table(observed.facts, names, keys, dbt_backfill.get_name_of(backfill)) -%}
+    {%- do dbt_backfill.check_feed_table(backfill.upstream.feed, columns) -%}
+    {%- do dbt_backfill.check_postgres_key_zone(observed, plan.key, dbt_backfill.get_name_of(backfill)) -%}
     {%- set left = none if again else dbt_backfill._find_staged(backfill, plan) -%}
     {%- set plan = dict(plan, **left.window) if left else plan -%}
     {%- set noted = left or dbt_backfill.run_stage(backfill, state, observed, plan, columns) -%}

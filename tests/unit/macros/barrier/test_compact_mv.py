@@ -13,8 +13,22 @@ from support.macros import Macros
 KEY = [{"name": "id", "upstream": "id"}, {"name": "from", "upstream": "a"}]
 
 
+@pytest.fixture
+def due(macros: Macros, backfill: Any) -> Callable[..., str | None]:
+    """Return how the MV is compacted between two states, if it is."""
+
+    def due(options: dict[str, Any], before: Any, after: Any) -> str | None:
+        done: list[str] = []
+        macros.stub("get_compact_mv_sql", lambda backfill, state, work: done.append(work))
+        macros.stub("try_table", lambda step, sql: {"error": "lost", "table": []})
+        macros.call("compact_mv", {**backfill, "options": options}, before, after)
+        return done[0] if done else None
+
+    return due
+
+
 @pytest.mark.parametrize(
-    ("every", "before", "after", "due"),
+    ("every", "before", "after", "work"),
     [
         (None, 49, 50, None),
         (50, 48, 49, None),
@@ -24,27 +38,27 @@ KEY = [{"name": "id", "upstream": "id"}, {"name": "from", "upstream": "a"}]
     ],
 )
 def test_it_is_compacted_when_a_multiple_is_passed(
-    macros: Macros, every: int | None, before: int, after: int, due: str | None
+    due: Callable[..., str | None], every: int | None, before: int, after: int, work: str | None
 ) -> None:
     options = {"compact_every": every, "sort_when_finished": True}
     state = {"epoch": before, "finished": False, "committed": {"kind": "advance"}}
-    assert macros.call("get_due_compaction", options, state, {**state, "epoch": after}) == due
+    assert due(options, state, {**state, "epoch": after}) == work
 
 
 @pytest.mark.parametrize(
-    ("every", "sorts", "due"),
+    ("every", "sorts", "work"),
     [(50, False, "compact"), (50, True, "sort"), (None, True, "sort"), (None, False, None)],
 )
 def test_and_once_all_has_been_read(
-    macros: Macros, every: int | None, sorts: bool, due: str | None
+    due: Callable[..., str | None], every: int | None, sorts: bool, work: str | None
 ) -> None:
     options = {"compact_every": every, "sort_when_finished": sorts}
     last = {"epoch": 8, "finished": True, "committed": {"kind": "advance"}}
     for before in ({"epoch": 7, "finished": False}, {"missing": True}):
-        assert macros.call("get_due_compaction", options, before, last) == due
-    assert macros.call("get_due_compaction", options, last, {**last, "epoch": 9}) is None
+        assert due(options, before, last) == work
+    assert due(options, last, {**last, "epoch": 9}) is None
     put_in_place = {"epoch": 9, "finished": True, "committed": {"kind": "swap"}}
-    assert macros.call("get_due_compaction", options, last, put_in_place) == due
+    assert due(options, last, put_in_place) == work
 
 
 @pytest.mark.parametrize(

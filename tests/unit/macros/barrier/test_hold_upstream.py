@@ -48,7 +48,7 @@ def test_the_barrier_that_begins_to_read_a_version_holds_it(
     macros: Macros, kind: str, state: dict[str, Any], planned: dict[str, Any], holds: bool
 ) -> None:
     before = {"committed": {"backfill_mode": "snapshot"}, **state}
-    held = macros.call("hold_upstream", {"upstream": {"kind": kind}}, before, plan(**planned))
+    held = macros.call("before_steps", {"upstream": {"kind": kind}}, before, plan(**planned))
 
     assert (bool(held), len(macros.statements)) == (holds, holds)
 
@@ -69,7 +69,7 @@ def test_the_barrier_that_begins_to_read_a_version_holds_it(
 def test_the_first_barrier_that_leaves_the_version_or_the_mode_lets_it_go(
     macros: Macros, kind: str, tags: dict[str, int], last: dict[str, Any], lets_go: bool
 ) -> None:
-    macros.call("release_upstream", {"upstream": {"kind": kind}}, {"holds": tags}, last)
+    macros.call("after_commit", {"upstream": {"kind": kind}}, {"holds": tags}, {}, last)
 
     assert len(macros.statements) == lets_go
 

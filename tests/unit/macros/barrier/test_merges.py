@@ -323,9 +323,9 @@ def test_the_mv_is_replaced_while_the_plan_stands(
     for version, rows in (("@7", [(5, 6, "next")]), ("", [(9, 9, "later")])):
         duck.create(f"lake.mv__next{version}", COLUMNS, rows)
     columns = [{"name": name, "type": type} for name, type in COLUMNS.items()]
-    fence = macros.call("get_fence", backfill, made)
     if kind == "reset":
-        sql = macros.call("get_replace_mv_sql", backfill["mv"], columns, made, fence)
+        [step] = macros.call("get_reset_steps", backfill, made, columns)
+        sql = step["sql"]
     else:
         macros.results = [[*COLUMNS.items()]]
         sql = macros.call("get_swap_sql", backfill, made)

@@ -28,7 +28,7 @@ def run(
         ),
     )
     macros.stub("create_backfill", lambda backfill, state: {**state, "missing": False})
-    macros.stub("release_replica", lambda backfill, state: None)
+    macros.stub("drop_own_replica", lambda backfill: None)
     macros.context["lasts"] = []
     macros.context["limits"] = []
     macros.context["settings"] = {}

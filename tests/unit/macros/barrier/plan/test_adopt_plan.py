@@ -14,20 +14,28 @@ from support.macros import Macros
 def test_a_plan_may_be_given_up_once_the_upstream_has_another_version(
     macros: Macros,
     backfill: Any,
+    make_state: Any,
     make_plan: Any,
     make_source: Any,
     newest: int,
     expected: bool,
 ) -> None:
+    macros.answer("upstream_readable", lambda *_: True)
+    macros.stub("find_feed_gap", lambda *_: None)
     observed = {"version": str(newest), "feed": {"version": "4"}}
-    reset = make_plan(kind="reset", sources=[make_source(version=None)])
 
-    assert macros.call("has_gone_on", backfill, make_plan(), observed) is expected
-    assert macros.call("has_gone_on", backfill, reset, observed) is False
+    def may_give_up(**plan: Any) -> Any:
+        planned = make_plan(planned_at="2024-05-01T10:00:00", **plan)
+        adopted = macros.call("adopt_plan", backfill, make_state(), observed, planned, None)
+        return adopted["may_give_up"]
+
+    assert may_give_up() is expected
+    assert may_give_up(kind="reset", sources=[make_source(version=None)]) is False
+    assert may_give_up(kind="abandon") is False
     backfill["feed"] = {"kind": "delta"}
     for version, has_gone_on in [("4", False), ("3", True)]:
-        plan = make_plan(sources=[make_source(), make_source(role="feed", version=version)])
-        assert macros.call("has_gone_on", backfill, plan, observed) is has_gone_on
+        sources = [make_source(), make_source(role="feed", version=version)]
+        assert may_give_up(sources=sources) is has_gone_on
 
 
 # -- a plan that an earlier run left ----------------------------------------------------------
@@ -86,11 +94,8 @@ def test_a_plan_is_adopted_word_for_word(adopt: Any, macros: Macros) -> None:
 
 
 def test_a_plan_of_the_query_of_before_is_adopted_where_the_new_one_returns_more_columns(
-    adopt: Any, options: Any, refused: Any, macros: Macros, make_plan: Any
+    adopt: Any, options: Any, refused: Any
 ) -> None:
-    macros.stub(
-        "is_same_query", lambda backfill, plan: backfill["query_hash"] == plan["query_hash"]
-    )
     other = {"query_hash": "h9", "query": "select 9 as k"}
 
     with refused("another run has planned the barrier 3 with another query, config or session: "):
@@ -220,7 +225,7 @@ def test_a_planned_reset_to_another_order_is_abandoned_by_a_full_refresh(
     options["backfill_order"] = "descending"
     assert adopt(rebuild="full refresh", **reset) == "adopted"
 
-    macros.stub("find_lost_generation", lambda plan: None)
+    macros.stub("exists_with_id", lambda relation, id: True)
     swap = {"kind": "swap", "generation": {"relation": "lake.mv__next", "id": "b9"}}
     assert adopt(rebuild="full refresh", **swap) == "adopted"
 

@@ -70,7 +70,8 @@ def choose(
             relation = backfill["mv"].incorporate(path={"identifier": "changes"})
             backfill["feed"] = {"relation": relation, "kind": "delta"}
             macros.stub("describe_change_table", lambda feed: "the feed")
-            macros.stub("find_change_table_gap", lambda *_: None)
+            macros.answer("upstream_gap", lambda *_: None)
+            macros.answer("upstream_readable", lambda *_: True)
             upstream["feed"] = {"version": str(feed), "id": "f1", "committed_at": "noon"}
             read = [make_source(version="16"), make_source(**FEED)]
         if read or committed:

@@ -297,7 +297,7 @@ def test_it_is_said_where_the_files_of_a_copy_stay(
         macros.stub(looked_up, lambda relation: SimpleNamespace(is_view=False))
     macros.stub("read_table_properties", lambda relation: {"dbt_backfill.replica": "u1"})
     macros.results = [[]]
-    macros.call("_drop_own_replica", backfill)
+    macros.call("drop_own_replica", backfill)
     said = "mv: dropped lake.mv__replica; its files stay in /data/lake/mv__replica"
     assert macros.logged == ([said] if root else [])
 
@@ -328,8 +328,9 @@ def test_a_copy_is_outgrown_by_half(
     macros.stub("get_set_properties_sql", lambda relation, properties: str(properties))
     macros.results = [[]] * outgrown
     result = {"overlaid": {"count": count, "doubtful": 0}, "checked": {"row_count": rows}}
-    assert macros.call("run_release_of_outgrown", backfill, result) is outgrown
-    assert macros.call("run_release_of_outgrown", backfill, {}) is False
+    for made, copy_id in [(result, None if outgrown else "c1"), ({}, "c1"), (None, "c1")]:
+        known = macros.call("after_commit", backfill, {}, {"copy_id": "c1"}, {}, made)
+        assert known == {"copy_id": copy_id}
     assert [s.sql.split("*/")[-1].strip() for s in macros.statements] == [
         "{'dbt_backfill.replica': 'outgrown'}"
     ] * outgrown

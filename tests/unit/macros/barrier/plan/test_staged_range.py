@@ -125,7 +125,9 @@ class Staging:
         for name, answer in {
             "get_checked_scan": lambda *_: SCAN,
             "get_needed_columns": lambda *_: [{"name": "a", "type": "int"}],
-            "postgres_check_staged": lambda *_: None,
+            "check_postgres_table": lambda *_: None,
+            "check_feed_table": lambda *_: None,
+            "check_postgres_key_zone": lambda *_: None,
             "get_table_columns": lambda *_: [{"name": "a", "type": "int"}, {"name": "__bf_stage"}],
             "load_table": lambda *_: macros.relation,
             "read_table_properties": lambda *_: self.properties,

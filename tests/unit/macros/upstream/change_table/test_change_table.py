@@ -92,15 +92,20 @@ def test_a_change_of_what_is_followed_shows(macros: Macros, feed: Any) -> None:
     assert "raw.orders_changes (operation op; sequence file, pos; deletes d)" in described
 
 
-REFUSAL = {"fact": "it has no feed any more", "change": "Give it one"}
-
-
 @pytest.fixture
 def gap(
-    macros: Macros, feed: Any, make_plan: Callable[..., Any], make_source: Callable[..., Any]
+    macros: Macros,
+    backfill: Any,
+    feed: Any,
+    make_plan: Callable[..., Any],
+    make_source: Callable[..., Any],
 ) -> Callable[..., Any]:
     """Return the gap of a change table since version 7."""
-    noted = make_source(role="feed", relation="raw.orders_changes", id="f1", version="7")
+    backfill["feed"] = feed
+    described = macros.call("describe_change_table", feed)
+    noted = make_source(
+        role="feed", relation="raw.orders_changes", id="f1", version="7", definition=described
+    )
     committed = make_plan(sources=[make_source(), noted])
 
     def gap(found: str | None = None, readable: bool = True) -> Any:
@@ -110,11 +115,10 @@ def gap(
                 answer if source == noted else pytest.fail("asked of another")
             )
 
-        macros.answer("upstream_gap", answer(found and {"reason": found, "refusal": REFUSAL}))
+        macros.answer("continues_upstream", lambda observed, source: True)
+        macros.answer("upstream_gap", answer(found and {"reason": found, "refusal": None}))
         macros.answer("upstream_readable", answer(readable))
-        gap = macros.call("find_change_table_gap", feed, {}, committed)
-        assert gap is None or gap["refusal"] == (REFUSAL if found else None)
-        return gap and gap["reason"]
+        return macros.call("find_feed_gap", backfill, {"feed": {}}, committed)
 
     return gap
 

@@ -64,9 +64,8 @@ def gap(
 
         macros.stub("describe_change_table", lambda feed: "the feed")
         macros.answer("continues_upstream", lambda observed, committed: continues)
-        macros.answer("upstream_gap", lambda *_: found("of the upstream"))
-        macros.stub("find_change_table_gap", lambda feed, observed, _: found(f"of {observed}"))
-        observed = {"feed": "the change table"}
+        macros.answer("upstream_gap", lambda observed, _: found(f"of {observed['name']}"))
+        observed = {"name": "the table", "feed": {"name": "the change table"}}
         plan = make_plan(**({"sources": followed(definition=noted)} if noted else {}))
         return macros.call("find_feed_gap", backfill, observed, plan)
 
@@ -74,7 +73,7 @@ def gap(
 
 
 def test_a_gap_is_one_of_the_feed_that_is_followed(gap: Callable[..., Any], feed: Any) -> None:
-    assert gap() == "of the upstream"
+    assert gap() == "of the table"
     assert gap(feed, "the feed") == "of the change table"
 
 
