@@ -37,13 +37,13 @@
       'rows': the number of rows that were staged under the id,
       `stands`: true if no other execution has replaced the staged rows,
       'landed': the position up to which the feed has landed,
-      'unreadable': a column with an infinity, on which the read failed; '' if the read failed for another reason; null if it did not fail
+      'unreadable': a column of `unbounded` in which a row of the range has an infinity; then nothing is staged. Null if there is none
     }
 
     Arguments:
       scan (string): a select of the rows.
-      unbounded (list of string): the columns that Spark reads as timestamp_ntz and that may have an infinity. If the list is empty, a failed read
-        raises Spark's error.
+      unbounded (list of string): the columns that Spark reads as timestamp_ntz and that may have an infinity. The database is asked about
+        them first, which reads the range once more there. A check constraint against infinity spares this, see get_postgres_facts_query.
       staged (dict): {'relation', 'columns': of {'name', 'type'}, 'clauses': of its CREATE TABLE, `anew`: true to drop the table first}.
 
     Spark prefers a column to a variable of the same name. So the script's variables have names that no column has.
@@ -66,16 +66,14 @@
         {{ staged.clauses }};
         set __bf_snapshot = ({{ dbt_backfill.get_postgres_query_sql(catalog, snapshot) }});
         {%- if unbounded %}
-        begin
-        declare exit handler for sqlexception begin
-            set __bf_unreadable = (select case
-                {%- for column in unbounded %}
-                when exists (select 1 from ({{ scan }}) where {{ dbt_backfill.infinite_predicate(column) }})
-                    then {{ dbt_backfill.string_literal(column) }}
-                {%- endfor %}
-                else ''
-            end);
-        end;
+        {#- Asked before the read: on Iceberg the read would fail with an error that no handler can catch. #}
+        set __bf_unreadable = (select case
+            {%- for column in unbounded %}
+            when exists (select 1 from ({{ scan }}) where {{ dbt_backfill.infinite_predicate(column) }})
+                then {{ dbt_backfill.string_literal(column) }}
+            {%- endfor %}
+        end);
+        if __bf_unreadable is null then
         {%- endif %}
         insert overwrite table {{ table }}
         select {{ dbt_backfill.identifiers(staged.columns | map(attribute='name')) }}, __bf_id
@@ -84,7 +82,7 @@
         )
         union all
         select {{ 'null, ' * staged.columns | length }}concat('{{ mark }}', __bf_id);
-        {{- ' end;' if unbounded }}
+        {{- ' end if;' if unbounded }}
         set __bf_reached = (select cast(value_1 as bigint) from ({{ dbt_backfill.get_postgres_query_sql(
             catalog, "select (pg_current_wal_insert_lsn() - '0/0')::text as value_1"
         ) }}));

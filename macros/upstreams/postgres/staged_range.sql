@@ -108,9 +108,6 @@
             'its upstream has an infinite value in ' ~ read.unreadable ~ ', which Spark cannot read as timestamp_ntz',
             'Correct the value, or leave the column out of the query', mv=backfill.get('name')
         ) -%}
-    {%- elif read.get('unreadable') is not none -%}
-        {#- Run the script once more, to raise Spark's own error. -#}
-        {%- set read = dbt_backfill.run_json(step, dbt_backfill.postgres_stage_script(backfill.upstream, scan, staged))[0] -%}
     {%- endif -%}
     {%- if read.reached < observed.landed -%}
         {%- do dbt_backfill.refuse_other_database(backfill.upstream.feed.relation, read.reached, observed.landed, dbt_backfill.get_name_of(backfill)) -%}
