@@ -193,7 +193,7 @@ REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "not_depended_on": (
         followed("events", relation="source('lake', 'others')", operation="op", sequence="step"),
-        ("source('lake', 'others'), is no model or source", "-- depends_on: "),
+        ("does not depend on source('lake', 'others')", "-- depends_on: "),
     ),
     "absent": (
         followed("absent", operation="op", sequence="step"),
