@@ -1,4 +1,32 @@
-{#- Return the tags that hold a version for this MV, see before_steps: a list of {'upstream', 'source', 'name'}. -#}
+{#-
+    Ask the upstream to hold the version that a barrier reads, if it is the first barrier of the mode `snapshot` that reads this version. Return true
+    if the upstream was asked: then the barrier has no version to release, because holding a version releases the previously held one.
+
+    In the mode `snapshot`, all barriers read one version until the backfill, or a sweep, has finished. The first barrier that reads a newer version,
+    or runs in another mode, releases the held version. Each run asks the upstream which version is held, so it also releases one of a run that died.
+-#}
+{% macro hold_upstream(backfill, state, plan) %}
+    {%- set source = dbt_backfill.get_source(plan) -%}
+    {%- if dbt_backfill.upstream_traits(backfill.upstream).holds_versions and dbt_backfill.kind_of(plan).follows
+            and (not state.finished or plan.kind == 'sweep') and not plan.last_range
+            and [source.version, plan.backfill_mode] != [state.get('upstream_version'), state.committed.get('backfill_mode')] -%}
+        {{ return(dbt_backfill.ask(backfill.upstream, 'hold')(source, 'dbt_backfill_' ~ plan.backfill_id)) }}
+    {%- endif -%}
+    {{ return(false) }}
+{% endmacro %}
+
+
+{#- Release the held version if the last committed plan does not read this version any more, see hold_upstream. -#}
+{% macro release_upstream(backfill, observed, plan) %}
+    {%- set source, name = dbt_backfill.get_source(plan), 'dbt_backfill_' ~ plan.backfill_id -%}
+    {%- set held = dbt_backfill.ask(backfill.upstream, 'held_version')(observed, name) -%}
+    {%- if held is not none and not (plan.backfill_mode == 'snapshot' and source.get('version') == held) -%}
+        {%- do dbt_backfill.ask(backfill.upstream, 'release')(source, name) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#- Return the tags that hold a version for this MV, see hold_upstream: a list of {'upstream', 'source', 'name'}. -#}
 {% macro find_tags(state) %}
     {%- set tags = {} -%}
     {%- for plan in [(state or {}).get('committed'), (state or {}).get('planned')]

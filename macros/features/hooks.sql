@@ -1,6 +1,6 @@
 {#-
     Call the features around a barrier and at the end of a run. Each feature is called only if an option, the mode or the state requires the feature.
-    An ordinary barrier calls none of them, except that it asks an Iceberg upstream which version is held.
+    An ordinary barrier calls none of them, except release_upstream if its upstream is an Iceberg table.
 -#}
 
 
@@ -27,19 +27,9 @@
 {% endmacro %}
 
 
-{#-
-    Call the features before the steps of a stored plan. Return true if the barrier has asked the upstream to hold the version that it reads. Then the
-    barrier has no version to release, because holding a version releases the previously held one.
-
-    In the mode `snapshot`, all barriers read one version until the backfill, or a sweep, has finished. The first barrier that reads this version
-    holds it. The first barrier that reads a newer version, or runs in another mode, releases it, see after_commit.
--#}
+{#- Call the features before the steps of a stored plan. Return true if the barrier has held the version that it reads. -#}
 {% macro before_steps(backfill, state, plan) %}
-    {%- set source = dbt_backfill.get_source(plan) -%}
-    {%- set holds = plan.backfill_mode == 'snapshot' and dbt_backfill.upstream_traits(backfill.upstream).holds_versions
-        and dbt_backfill.kind_of(plan).follows and (not state.finished or plan.kind == 'sweep') and not plan.last_range
-        and [source.version, 'snapshot'] != [state.get('upstream_version'), state.committed.get('backfill_mode')] -%}
-    {{ return(holds and dbt_backfill.ask(backfill.upstream, 'hold')(source, 'dbt_backfill_' ~ plan.backfill_id)) }}
+    {{ return(plan.backfill_mode == 'snapshot' and dbt_backfill.hold_upstream(backfill, state, plan)) }}
 {% endmacro %}
 
 
@@ -53,22 +43,9 @@
       holds (boolean): as before_steps returned it.
 -#}
 {% macro after_commit(backfill, observed, analysis, plan, result=none, holds=false) %}
-    {%- set result = result or {} -%}
-    {%- set changed, rows = (result.get('overlaid') or {}).get('count', 0), (result.get('checked') or {}).get('row_count', 0) -%}
-    {%- set outgrown = 2 * changed > [rows, 1000] | max -%}
-    {%- if outgrown -%}
-        {#- To read so many changes for each range would cost more than another copy, which the next plan may make. The table is not dropped, because
-            the versions of a new table would start again at 0. -#}
-        {%- set released = dbt_backfill.get_set_properties_sql(backfill.replica, {'dbt_backfill.replica': 'outgrown'}) -%}
-        {%- do dbt_backfill.run_table('release the replica', released) -%}
-    {%- endif -%}
+    {%- set outgrown = (result or {}).get('overlaid') and dbt_backfill.run_release_of_outgrown(backfill, result) -%}
     {%- if not holds and dbt_backfill.upstream_traits(backfill.upstream).holds_versions -%}
-        {#- The held version may be one of a run that died. -#}
-        {%- set source, name = dbt_backfill.get_source(plan), 'dbt_backfill_' ~ plan.backfill_id -%}
-        {%- set held = dbt_backfill.ask(backfill.upstream, 'held_version')(observed, name) -%}
-        {%- if held is not none and not (plan.backfill_mode == 'snapshot' and source.get('version') == held) -%}
-            {%- do dbt_backfill.ask(backfill.upstream, 'release')(source, name) -%}
-        {%- endif -%}
+        {%- do dbt_backfill.release_upstream(backfill, observed, plan) -%}
     {%- endif -%}
     {{ return(dict(analysis, copy_id=none) if outgrown else analysis) }}
 {% endmacro %}

@@ -360,3 +360,21 @@
         {%- endif -%}
     {%- endif -%}
 {% endmacro %}
+
+
+{#-
+    Release a replica if many rows of a range have changed since the replica was made: to read these changes for each range would cost more than
+    another copy. The next plan may make a new replica. The table is not dropped, because the versions of a new table would start again at 0. Return
+    true if the replica was released.
+
+    Arguments:
+      result (dict): the result of the script that planned the barrier, see get_plan_script.
+-#}
+{% macro run_release_of_outgrown(backfill, result) %}
+    {%- set changed, rows = (result.get('overlaid') or {}).get('count', 0), (result.get('checked') or {}).get('row_count', 0) -%}
+    {%- if 2 * changed <= [rows, 1000] | max -%} {{ return(false) }} {%- endif -%}
+    {%- do dbt_backfill.run_table(
+        'release the replica', dbt_backfill.get_set_properties_sql(backfill.replica, {'dbt_backfill.replica': 'outgrown'})
+    ) -%}
+    {{ return(true) }}
+{% endmacro %}
