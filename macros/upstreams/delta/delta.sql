@@ -134,11 +134,11 @@
     {%- set partitions, relation = observed.get('partitions'), observed.relation -%}
     {%- if partitions is none -%} {%- set partitions = dbt_backfill.read_delta_detail(relation).partitions -%} {%- endif -%}
     {%- if '"' in partitions or "'" in partitions -%}
-        {%- for name in columns -%} {%- do dbt_backfill._check_derived_filters(relation, name, dbt_backfill.identifier(name)) -%} {%- endfor -%}
+        {%- for name in columns -%} {%- do dbt_backfill._run_check_of_derived_filters(relation, name, dbt_backfill.identifier(name)) -%} {%- endfor -%}
         {%- for column in dbt_backfill.get_table_columns(relation) if column.type.startswith('struct<') -%}
             {%- for field in modules.re.findall('[<,](\\w+):timestamp(?=[,>])', column.type) -%}
                 {%- set path = dbt_backfill.identifier(column.name) ~ '.' ~ dbt_backfill.identifier(field) -%}
-                {%- do dbt_backfill._check_derived_filters(relation, column.name, path) -%}
+                {%- do dbt_backfill._run_check_of_derived_filters(relation, column.name, path) -%}
             {%- endfor -%}
         {%- endfor -%}
     {%- endif -%}
@@ -154,7 +154,7 @@
 
     EXPLAIN shows a derived filter as a condition on another column. No other statement returns the expression of a generated column.
 -#}
-{% macro _check_derived_filters(relation, column, path) %}
+{% macro _run_check_of_derived_filters(relation, column, path) %}
     {%- set sql = 'select 1 from ' ~ relation.render() ~ ' where ' ~ path ~ ' = current_timestamp()' -%}
     {%- set plan = dbt_backfill.plan_section(dbt_backfill.run_explain('look for derived filters', sql), 'Optimized') -%}
     {%- set filters, attributes = plan[:-1] | join('\n'), dbt_backfill.get_attributes(plan[-1]) if plan else {} -%}
@@ -196,7 +196,7 @@
                     ~ ' in version ' ~ after.replaced.version,
             dbt_backfill.feed_refusal(upstream, properties)
         )) }}
-    {%- elif after.altered or after.changed and dbt_backfill._has_other_types(upstream, committed) -%}
+    {%- elif after.altered or after.changed and dbt_backfill._read_types_differ(upstream, committed) -%}
         {{ return(dbt_backfill.new_gap('columns of the upstream were changed in version ' ~ (after.altered or after.changed).version)) }}
     {%- elif after.vacuumed or not dbt_backfill.delta_upstream_readable(upstream, {'version': since + 1, 'id': upstream.id}) -%}
         {{ return(dbt_backfill.new_gap('the changes since version ' ~ since ~ ' were vacuumed')) }}
@@ -209,12 +209,12 @@
     {%- set since = committed.version | int -%}
     {%- set after = dbt_backfill._read_log_after(upstream, since) -%}
     {{ return(upstream.id == committed.id and upstream.version | int >= since and not after.replaced and not after.altered
-        and not (after.changed and dbt_backfill._has_other_types(upstream, committed))) }}
+        and not (after.changed and dbt_backfill._read_types_differ(upstream, committed))) }}
 {% endmacro %}
 
 
 {#- True if the table's columns have other names or types, or another order, than at the version of a source, or if that version can no longer be read. -#}
-{% macro _has_other_types(upstream, source) %}
+{% macro _read_types_differ(upstream, source) %}
     {%- if not dbt_backfill.delta_upstream_readable(upstream, source) -%} {{ return(true) }} {%- endif -%}
     {%- set types = [] -%}
     {%- for version in [source.version, upstream.version] -%}
