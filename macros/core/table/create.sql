@@ -117,7 +117,7 @@
     Apply persist_docs, if it is on and the descriptions have changed. Each comment is a commit of the MV, and a run that has nothing to do must not
     write. So comments are written only after a change. The table property `dbt_backfill.docs` has a hash of the applied descriptions. The hash does
     not include the description of a column that the MV does not have yet, so that the column gets its comment once it is added. A description that
-    the catalog does not accept is a warning, once: the next run does not try it again.
+    cannot be written is a warning, once: no later run tries it again until the descriptions change.
 
     Arguments:
       found (dict or none): the MV as this run found it, see observe_state; none if this run created it.
@@ -131,7 +131,7 @@
     {%- endfor -%}
     {%- set docs, mv = local_md5(tojson(described)), backfill.mv.render() -%}
     {%- if found and found.docs == docs -%} {{ return(none) }} {%- endif -%}
-    {%- set comments, refused = {}, [] -%}
+    {%- set comments = {} -%}
     {%- if config.persist_relation_docs() -%}
         {%- do comments.update({'the MV': 'comment on table ' ~ mv ~ ' is ' ~ dbt_backfill.string_literal(model.description)}) -%}
     {%- endif -%}
@@ -147,11 +147,13 @@
         {%- endfor -%}
     {%- endif -%}
     {#- The barrier is committed already, so a comment that the catalog does not accept must not fail the model. -#}
-    {%- for what, sql in comments.items() if dbt_backfill.try_table('comment on ' ~ what, sql).error -%} {%- do refused.append(what) -%} {%- endfor -%}
-    {%- if refused -%}
-        {%- do exceptions.warn('backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': the catalog did not accept the description of '
-            ~ refused | join(', ') ~ ' (a Hive metastore takes 255 characters). Shorten it, or set persist_docs to false') -%}
-    {%- endif -%}
+    {%- for what, sql in comments.items() -%}
+        {%- set error = dbt_backfill.try_table('comment on ' ~ what, sql).error -%}
+        {%- if error -%}
+            {%- do exceptions.warn('backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': the description of ' ~ what
+                ~ ' could not be written. If it is too long for the catalog, shorten it. ' ~ (error | trim).split('\n')[0]) -%}
+        {%- endif -%}
+    {%- endfor -%}
     {%- do dbt_backfill.run_table('note the comments', 'alter table ' ~ mv ~ " set tblproperties ('dbt_backfill.docs' = '" ~ docs ~ "')") -%}
 {% endmacro %}
 
