@@ -21,8 +21,8 @@
                 else ' filled ' ~ until ~ ' (' ~ filling.position | join(', ') ~ ') only') %}
             {%- do log(relations.name ~ ': ' ~ unfilled, info=true) -%}
         {%- endif %}
-        {%- set own = dbt_backfill.get_free_name('unfilled', state.committed.key | map(attribute='position')) %}
-        select *, cast({{ dbt_backfill.string_literal(unfilled) }} as string) as {{ own }}
+        {%- set is_taken = 'unfilled' in state.committed.key | map(attribute='position') | map('lower') | list %}
+        select *, cast({{ dbt_backfill.string_literal(unfilled) }} as string) as {{ '__bf_unfilled' if is_taken else 'unfilled' }}
         from {{ relations.progress.render() }}
         where (dirty or not backfill_finished or plan_kind in ('reset', 'abandon') or {{ 'true' if unfilled else 'false' }})
             {{- ' and false' if flags.EMPTY }}
@@ -54,8 +54,16 @@
         {%- set selection = {'unsettled': defined.unsettled} -%}
         {%- set selected = dbt_backfill.selection_predicate(selection, dbt_backfill.get_mv_keys(state.committed.key)) -%}
         {%- set columns = dbt_backfill.get_table_columns(relations.mv) -%}
-        {%- set own = dbt_backfill.get_free_name('difference', columns | map(attribute='name')) -%}
-        {%- set shown = dbt_backfill.get_storable_columns(columns) -%}
+        {%- set own = '__bf_difference' if 'difference' in columns | map(attribute='name') | map('lower') else 'difference' -%}
+        {#- dbt may store the failing rows in a table, and a Delta table takes no column with a space or one of `,;{}()=` in its name. Such a character
+            becomes `_`. A name that this would give to two columns gets a number. #}
+        {%- set names, shown = columns | map(attribute='name') | map('lower') | list, [] -%}
+        {%- for column in columns -%}
+            {%- set name = modules.re.sub('[ ,;{}()\\n\\t=]', '_', column.name) -%}
+            {%- set name = name ~ '_' ~ loop.index if name != column.name and name | lower in names else name -%}
+            {%- do names.append(name | lower) -%}
+            {%- do shown.append(dbt_backfill.identifier(column.name) ~ ' as ' ~ dbt_backfill.identifier(name)) -%}
+        {%- endfor -%}
         {%- set columns = dbt_backfill.get_compared_columns(columns) %}
         with promised as (
             select {{ columns }}
@@ -68,36 +76,13 @@
             from {{ dbt_backfill.get_present_sql(relations, defined.state) }}
             {{ 'where ' ~ selected if selected != 'true' }}
         )
-        select 'missing' as {{ own }}, {{ shown }}
+        select 'missing' as {{ own }}, {{ shown | join(', ') }}
         from (select * from promised except all select * from present)
         union all
-        select 'unexpected' as {{ own }}, {{ shown }}
+        select 'unexpected' as {{ own }}, {{ shown | join(', ') }}
         from (select * from present except all select * from promised)
     {%- endif -%}
 {% endtest %}
-
-
-{#- Return a name for a column that a test adds to failing rows: `name`, unless the rows have a column of this name. -#}
-{% macro get_free_name(name, columns) %}
-    {{ return('__bf_' ~ name if name in columns | map('lower') | list else name) }}
-{% endmacro %}
-
-
-{#-
-    Return the columns of failing rows, comma separated. With `--store-failures` dbt creates a table of these rows, and Delta takes no column whose name
-    has a space or one of `,;{}()=`. Such a character becomes `_`, and a name that this would give to two columns gets a number.
--#}
-{% macro get_storable_columns(columns) %}
-    {%- set names, selected = columns | map(attribute='name') | map('lower') | list, [] -%}
-    {%- for column in columns -%}
-        {%- set name = modules.re.sub('[ ,;{}()\\n\\t=]', '_', column.name) -%}
-        {%- set is_taken = name != column.name and name | lower in names -%}
-        {%- set name = name ~ '_' ~ loop.index if is_taken else name -%}
-        {%- do names.append(name | lower) -%}
-        {%- do selected.append(dbt_backfill.identifier(column.name) ~ (' as ' ~ dbt_backfill.identifier(name) if name != column.name else '')) -%}
-    {%- endfor -%}
-    {{ return(selected | join(', ')) }}
-{% endmacro %}
 
 
 {#- True if the invocation only compiles its nodes or generates docs. In this case the MV may not exist, so the test reads nothing. -#}

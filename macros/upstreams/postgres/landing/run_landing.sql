@@ -22,8 +22,23 @@
     {%- for node in dbt_backfill.find_backfilled_mvs() -%}
         {%- set feed, name = dbt_backfill.get_option_of(node, 'change_feed'), dbt_backfill.get_model_name(node) -%}
         {%- if feed is mapping and feed.get('slot') and feed.get('format', 'landed') == 'landed' -%}
-            {%- set needed = dbt_backfill.find_needed_tables(node, feed) -%}
-            {%- if needed.feed is none or needed.upstreams | length != 1 -%}
+            {#- dbt also lists the tables that the hooks of a model name. So a table that a hook names counts only if there is no other table. -#}
+            {%- set hooks = (node.config.get('pre-hook') or []) + (node.config.get('post-hook') or []) -%}
+            {%- set calls = modules.re.findall('(?:ref|source)\\s*[(][^)]*[)]', hooks | map(attribute='sql') | join(' ')) -%}
+            {%- set change_table, read, hooked = [], [], [] -%}
+            {%- for id in node.depends_on.nodes if not id.startswith(('macro.', 'operation.', 'function.')) -%}
+                {%- set needed, in_hook = graph.nodes.get(id) or graph.sources.get(id), [] -%}
+                {%- set relation = dbt_backfill.get_node_relation(needed) -%}
+                {%- for call in calls if dbt_backfill.is_named_by(needed, call) -%} {%- do in_hook.append(call) -%} {%- endfor -%}
+                {%- if dbt_backfill.is_named_by(needed, feed.relation) -%}
+                    {%- do change_table.append(relation) -%}
+                {#- A table of PostgreSQL is in a catalog of its own. -#}
+                {%- elif dbt_backfill.get_catalog(relation) -%}
+                    {%- do (hooked if in_hook else read).append(relation) -%}
+                {%- endif -%}
+            {%- endfor -%}
+            {%- set upstreams = read or hooked -%}
+            {%- if not change_table or upstreams | length != 1 -%}
                 {%- do dbt_backfill.refuse(
                     "its change_feed sets 'slot', but the model depends on several PostgreSQL tables or on none, or not on "
                         ~ (feed.relation or 'a relation of change_feed'),
@@ -31,37 +46,15 @@
                         ~ 'write the name of that table without source() or ref()', mv=name
                 ) -%}
             {%- endif -%}
-            {%- set upstream = needed.upstreams[0] -%}
+            {%- set upstream = upstreams[0] -%}
             {%- do all.append({
                 'id': node.unique_id, 'name': name, 'slot': feed.slot, 'format': dbt_backfill.get_option_of(node, 'file_format') or 'delta',
-                'relation': needed.feed, 'rendered': needed.feed.render(), 'upstream': upstream,
+                'relation': change_table[-1], 'rendered': change_table[-1].render(), 'upstream': upstream,
                 'table': dbt_backfill.get_postgres_name(upstream, feed), 'catalog': dbt_backfill.get_catalog(upstream),
             }) -%}
         {%- endif -%}
     {%- endfor -%}
     {{ return(all) }}
-{% endmacro %}
-
-
-{#-
-    Return {'feed': the change table; none if the model does not depend on it, 'upstreams': the other tables in a catalog of their own, as tables of
-    PostgreSQL are}. dbt also lists what the hooks of a model name, so a table that a hook names is left out if there is another table.
--#}
-{% macro find_needed_tables(node, feed) %}
-    {%- set hooks = (node.config.get('pre-hook') or []) + (node.config.get('post-hook') or []) -%}
-    {%- set calls = modules.re.findall('(?:ref|source)\\s*[(][^)]*[)]', hooks | map(attribute='sql') | join(' ')) -%}
-    {%- set found, read, hooked = {'feed': none}, [], [] -%}
-    {%- for id in node.depends_on.nodes if not id.startswith(('macro.', 'operation.', 'function.')) -%}
-        {%- set needed = graph.nodes.get(id) or graph.sources.get(id) -%}
-        {%- set relation, in_hook = dbt_backfill.get_node_relation(needed), [] -%}
-        {%- for call in calls if dbt_backfill.is_named_by(needed, call) -%} {%- do in_hook.append(call) -%} {%- endfor -%}
-        {%- if dbt_backfill.is_named_by(needed, feed.relation) -%}
-            {%- do found.update({'feed': relation}) -%}
-        {%- elif dbt_backfill.get_catalog(relation) -%}
-            {%- do (hooked if in_hook else read).append(relation) -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {{ return(dict(found, upstreams=read or hooked)) }}
 {% endmacro %}
 
 
