@@ -375,9 +375,7 @@
 {% endmacro %}
 
 
-{#-
-    Refuse a copy of an MV that has a copy of the state: a barrier may have been committed between the two copies. `original`: see find_original.
--#}
+{#- Refuse a copy of an MV that has a copy of the state: a barrier may have been committed between the two copies. `original`: see find_original. -#}
 {% macro refuse_copy(backfill, original) %}
     {%- set mv = backfill.mv.render() -%}
     {%- do dbt_backfill.refuse(

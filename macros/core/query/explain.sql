@@ -87,9 +87,7 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
 {% endmacro %}
 
 
-{#-
-    Let Spark print complete lists of more than 25 columns or fields. A plain SET would treat a comment after the value as a part of the value.
--#}
+{#- Let Spark print complete lists of more than 25 columns or fields. A plain SET would treat a comment after the value as a part of the value. -#}
 {% macro run_show_whole_types() %}
     {%- do dbt_backfill.run_table('show whole types', "execute immediate 'set spark.sql.debug.maxToStringFields = 100000'") -%}
 {% endmacro %}
