@@ -34,7 +34,7 @@
         {{ return(none) }}
     {%- endif -%}
     {%- set state, planned = observed.state, observed.state.get('planned') or {} -%}
-    {%- if state.get('missing') or observed.late_reset or planned.get('kind') == 'reset' -%} {{ return(none) }} {%- endif -%}
+    {%- if state.get('missing') or planned.get('kind') == 'reset' -%} {{ return(none) }} {%- endif -%}
     {%- set goes_on = planned.get('generation') is not none or is_begun -%}
     {%- set reason = rebuild or dbt_backfill.find_rebuild(state) -%}
     {%- if not reason and not goes_on -%} {%- set reason = dbt_backfill.find_change(backfill, state, observed.analysis).rebuild -%} {%- endif -%}

@@ -60,7 +60,7 @@
 -#}
 {% macro run_live_view(backfill, state) %}
     {%- set committed = state.committed -%}
-    {%- if backfill.generation == 'next' or state.dirty or state.get('upstream_version') is none or committed.get('begun_anew') -%}
+    {%- if backfill.generation == 'next' or state.dirty or state.get('upstream_version') is none or committed.get('foreign_write') -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set version = dbt_backfill.read_version(backfill, 'mv') -%}

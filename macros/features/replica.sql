@@ -89,7 +89,7 @@
         {{ return(without if last and last.get('version') is not none else choice) }}
     {%- elif not dbt_backfill.may_replicate(backfill) -%}
         {{ return(without) }}
-    {%- elif plan.kind != 'advance' or not dbt_backfill.moves_position(plan) -%}
+    {%- elif plan.kind != 'advance' or not (plan.last_range or plan.get('range_high') != plan.get('range_low')) -%}
         {#- A replica of only some ranges records the number of these ranges, so their bounds must stay the same. -#}
         {%- set keeps_it = found and plan.kind in ['advance', 'fill']
             and (dbt_backfill.is_whole(found) or plan.get('next_bounds') == state.committed.get('next_bounds')) -%}

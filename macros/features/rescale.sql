@@ -54,9 +54,10 @@
     {%- set positions = dbt_backfill.position_columns(keys, 'vnodes.__bf_position.') -%}
     {#- `range_high` is the lowest position of all vnodes, so only rows above this position have to be removed. -#}
     {%- set bounds = dbt_backfill.window_predicate(keys, columns, {'range_low': plan.get('range_high'), 'last_range': true}) -%}
+    {%- set mark = dbt_backfill.get_mark(backfill, plan.plan_id, 'removed') -%}
     merge into {{ backfill.mv.render() }} as mv
     using (
-        select {{ columns | join(', ') }}
+        select {{ columns | join(', ') }}{{ mark.column }}
         from {{ backfill.mv.render() }} as mv
         join (
             {{ dbt_backfill.get_rescaled_vnodes_sql(backfill, state, plan) }}
@@ -67,5 +68,5 @@
             and {{ bounds }} and {{ dbt_backfill.get_fence(backfill, plan) }}
     ) as removed
     on {{ dbt_backfill.equal_keys(keys, 'mv.', 'removed.') }} and {{ bounds }}
-    when matched then delete
+    when matched{{ mark.condition }} then delete
 {%- endmacro %}

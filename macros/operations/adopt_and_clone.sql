@@ -106,6 +106,13 @@
     {%- endfor -%}
     {%- set version = dbt_backfill.read_version(original, 'progress') -%}
     {%- set state = dbt_backfill.observe_existing(original, existing).state -%}
+    {%- set foreign = dbt_backfill.observe_mv(original, state).foreign_write -%}
+    {%- if foreign -%}
+        {%- do dbt_backfill.refuse(
+            'something else than its barriers wrote to ' ~ relation.render() ~ ' (' ~ foreign.text ~ '), and no barrier has repaired that yet',
+            'Run the model of ' ~ relation.render() ~ ' first, and then clone it', mv=clone.name
+        ) -%}
+    {%- endif -%}
     {%- set versions = {'mv': dbt_backfill.read_version(original, 'mv'), 'progress': version} -%}
     {%- do dbt_backfill.check_barrier_is_committed(state, clone.name, 'Copy ' ~ relation.render() ~ ' once a run has committed it') -%}
     {%- if dbt_backfill.read_version(original, 'progress') != version -%}
@@ -173,13 +180,13 @@
         {%- set shown = dbt_backfill.run_table('show ' ~ original.mv.identifier, 'show create table ' ~ mv, clone.mv)[0][0] -%}
         {%- set partitions = modules.re.search('(?m)^PARTITIONED BY .*$', shown) -%}
         {%- set copy_of_mv = dbt_backfill._get_copy_sql(
-            clone, original, 'mv', dict(own, **{'dbt_backfill.docs': '', 'dbt_backfill.reset': ''}),
+            clone, original, 'mv', dict(own, **{'dbt_backfill.docs': ''}),
             'select *\nfrom ' ~ mv ~ (' version as of ' ~ version if version != 'none' else ' where false'),
             partitions.group(0) if partitions else ''
         ) -%}
     {%- endif -%}
     {%- set last = dict(original.state.committed, backfill_id=id) -%}
-    {%- for name in ['mv_snapshot_id', 'mv_root_id', 'mv_reset_id'] -%} {%- do last.pop(name, none) -%} {%- endfor -%}
+    {%- for name in ['mv_version', 'mv_unclear', 'mv_snapshot_id'] -%} {%- do last.pop(name, none) -%} {%- endfor -%}
     {%- set changed, columns = {
         'last': 'if(vnode = 0, ' ~ dbt_backfill.string_literal(tojson(last)) ~ ', cast(null as string)) as last',
         'unwritten': 'cast(null as array<string>) as unwritten',

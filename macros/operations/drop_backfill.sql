@@ -215,13 +215,12 @@
     {%- endfor -%}
     {%- set is_read = 'progress' in ours and properties.progress['dbt_backfill.format'] == dbt_backfill.state_format() -%}
     {%- set state = dbt_backfill.read_state(relations) if is_read else none -%}
-    {%- if 'mv' in ours and state is not none and state.committed and not owners.get(dbt_backfill.get_table_key(relations.mv)) -%}
+    {%- set snapshot = (properties.get('mv') or {}).get('current-snapshot-id') -%}
+    {%- if 'mv' in ours and snapshot and state is not none and state.committed and not owners.get(dbt_backfill.get_table_key(relations.mv)) -%}
         {#- Another program may have replaced an Iceberg MV, for example if the model was changed to a `table` before it was removed. The new table
-            still has the properties of this package. If it has no rows, it counts as the MV, because a drop of it loses no rows. -#}
-        {%- set other = dbt_backfill.read_other_snapshot(
-            relations, properties.mv.get('current-snapshot-id'), properties.mv.get('dbt_backfill.reset', ''), dict(state, planned=none)
-        ) -%}
-        {%- if other is not none and other.rows > 0 -%}
+            still has the properties of this package. -#}
+        {%- set found = dbt_backfill.observe_mv(dict(relations, options={'file_format': 'iceberg'}), dict(state, mv_head=snapshot)).foreign_write -%}
+        {%- if found and found.replaced and not found.get('plan') -%}
             {%- do ours.remove('mv') -%}
             {%- do foreign.update({'mv': 'was replaced or rolled back by something else since the barrier ' ~ state.epoch}) -%}
         {%- endif -%}

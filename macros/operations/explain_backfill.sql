@@ -26,9 +26,9 @@
     ) -%}
     {%- set observed = dbt_backfill._observe_explained(backfill) -%}
     {%- if observed.get('taken') -%} {{ return([observed.taken]) }} {%- endif -%}
-    {%- set state, planned = observed.state, observed.state.get('planned') -%}
+    {%- set state, planned = dbt_backfill.observe_mv(backfill, observed.state), observed.state.get('planned') -%}
     {#- Make this decision in the same way as before the first barrier of a run. -#}
-    {%- set rebuild = none if state.get('missing') else dbt_backfill.find_change(backfill, state, observed.analysis).rebuild or observed.late_reset -%}
+    {%- set rebuild = none if state.get('missing') else dbt_backfill.find_change(backfill, state, observed.analysis).rebuild -%}
     {%- set allowance = dbt_backfill.get_allowance(backfill, state, {'rows': 0}) -%}
     {%- set backfill = dict(
         backfill, options=dict(backfill.options, backfill_rate_limit=allowance.rows),
@@ -82,7 +82,8 @@
 
 {#- Return the lines about the next barrier. The last line lists the statements with which the barrier writes. -#}
 {% macro _get_plan_lines(backfill, state, plan, replica) %}
-    {%- set has_changes, has_range = dbt_backfill.has_changes(state, plan), dbt_backfill.moves_position(plan) -%}
+    {%- set has_changes = dbt_backfill.has_changes(state, plan) -%}
+    {%- set has_range = plan.last_range or plan.get('range_high') != plan.get('range_low') -%}
     {%- set moves = has_range or plan.get('fills') -%}
     {#- A run executes these steps. The changes and the rows of the range are not counted here, so assume that there are some. -#}
     {%- set staged = {'name': 'staged', 'upserts': 1, 'drops': 0, 'low': none, 'high': none} if has_changes else none -%}

@@ -12,7 +12,7 @@
 
 
 {#-
-    Return the result of get_operated with 'state', see read_state, 'late_reset', see observe_state, and 'partitions', see get_backfill. Refuse if the
+    Return the result of get_operated with 'state', see read_state, and 'partitions', see get_backfill. Refuse if the
     MV or its state does not exist.
 -#}
 {% macro observe_operated(node) %}
@@ -28,7 +28,7 @@
         {%- do dbt_backfill.refuse_missing_state(operated, dbt_backfill.read_table_properties(operated.mv)) -%}
     {%- endif -%}
     {%- set observed = dbt_backfill.observe_existing(operated, existing) -%}
-    {{ return(dict(operated, state=observed.state, late_reset=observed.late_reset, partitions=observed.mv.partitions)) }}
+    {{ return(dict(operated, state=observed.state, partitions=observed.mv.partitions)) }}
 {% endmacro %}
 
 

@@ -27,6 +27,9 @@
             'Run the model as usual; there is no plan to give up', mv=operated.name
         ) -%}
     {%- endif -%}
+    {%- if operated.options.file_format == 'iceberg' -%}
+        {%- do dbt_backfill.run_table('mark the snapshots of the barrier ' ~ plan.epoch, dbt_backfill.get_mark_statement(plan.backfill_id, plan.plan_id), operated.mv) -%}
+    {%- endif -%}
     {%- do dbt_backfill.run_stopping(operated, given_up) -%}
     {%- do log(
         operated.name ~ ': the plan of its barrier ' ~ plan.epoch ~ ' (' ~ plan.kind ~ ', planned at ' ~ plan.planned_at
@@ -65,7 +68,10 @@
     {%- endif -%}
     {%- set run = 'the model (dbt run --select ' ~ name ~ '), and then rescale the MV' -%}
     {%- do dbt_backfill.check_barrier_is_committed(state, name, 'Let the run that is at work end, or run ' ~ run) -%}
-    {%- set why = operated.late_reset or ('nothing was read for it yet' if state.get('upstream_version') is none else none) -%}
+    {%- set state = dbt_backfill.observe_mv(operated, state) -%}
+    {%- set operated = dict(operated, state=state) -%}
+    {%- set why = 'something else than its barriers wrote to it (' ~ state.foreign_write.text ~ ')' if state.foreign_write
+        else 'nothing was read for it yet' if state.get('upstream_version') is none else none -%}
     {%- if why -%}
         {%- do dbt_backfill.refuse('the MV cannot be rescaled before its next run, because ' ~ why, 'Run ' ~ run, mv=name) -%}
     {%- elif has % vnode_count != 0 and vnode_count % has != 0 -%}

@@ -81,17 +81,24 @@ class Odds:
     """A new run is the operation `rescale_backfill`."""
     widens: float = 0.0
     """At each moment, the model's query gets a new column."""
+    writes: float = 0.0
+    """At each moment, something else than the barriers writes to the MV."""
+    stoppable: bool = True
+    """See `World.stoppable`."""
 
 
 REFRESHED = Odds(refresh=0.5, loss=0, abandon=0)
 OVERTAKEN = Odds(change=0.1, refresh=0.8, loss=0, abandon=0, beside=0.5)
 GIVEN_UP = Odds(abandon=0.4, loss=0, refresh=0)
 UNCHANGED = Odds(change=0.02, loss=0, refresh=0, abandon=0.4)
+LEFT_ALONE = Odds(change=0.1, loss=0, refresh=0, abandon=0)
 SWEPT = Odds(loss=0.03, refresh=0.03, sweeps=0.8)
 PLAIN = (Odds(), REFRESHED, GIVEN_UP, UNCHANGED)
 FILLED = Odds(loss=0.01, refresh=0.03, sweeps=0.3, widens=0.03)
 RESCALED = Odds(rescale=0.3, refresh=0.05, sweeps=0.3, widens=0.005)
-MIXED = (*PLAIN, SWEPT, FILLED, RESCALED)
+WRITTEN = Odds(writes=0.03, sweeps=0.2, widens=0.005, rescale=0.05)
+UNSTOPPABLE = Odds(abandon=0.4, refresh=0.05, sweeps=0.2, stoppable=False)
+MIXED = (*PLAIN, SWEPT, FILLED, RESCALED, WRITTEN, UNSTOPPABLE)
 
 
 class History:
@@ -123,6 +130,7 @@ class History:
         self._clock = 0
         self._is_wide = False
         self._odds = self.rng.choice(odds)
+        self.world.stoppable = self._odds.stoppable
 
     @property
     def wrong(self) -> str | None:
@@ -169,7 +177,9 @@ class History:
         awake = [name for name in self.actors if self._asleep.get(name, 0) <= self._clock]
         if self._odds.widens and self.rng.random() < self._odds.widens:
             self._is_wide = True
-        if chance < self._odds.change:
+        if self._odds.writes and self.rng.random() < self._odds.writes:
+            self._write_to_the_mv()
+        elif chance < self._odds.change:
             self._commit()
         elif chance < self._odds.change + self._odds.loss:
             self._lose_the_feed()
@@ -208,6 +218,13 @@ class History:
         low = -1 if plan.low == NOT_STARTED else int(plan.low)
         high = low + self.rng.randint(1, 4)
         return (high if high < KEYS[-1] else FINISHED), self.rng.random() < 0.5
+
+    def _write_to_the_mv(self) -> None:
+        """Write a row, or delete the rows of a key, as another writer does it."""
+        mv, key = self.world.mv, self.rng.choice(KEYS)
+        mv.merge({key: self._draw_row() or None}, [key])
+        self.world.spoiled = mv.version
+        self.told.append(f"something writes to the MV: {dict(mv.rows)}")
 
     def _lose_the_feed(self) -> None:
         self.world.upstream.append(self.world.upstream[-1])

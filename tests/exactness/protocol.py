@@ -42,18 +42,16 @@ PROTECTIONS = (
     "overlapping merges conflict",
     "an Iceberg range has a WHEN MATCHED clause",
     "an abandoned plan stops what is on its way",
-    "a commit notes that the MV was begun anew",
+    "a write that no barrier made is found",
     "changes follow the last executed barrier",
     "snapshots that the log does not know may delete",
     "epochs do not restart",
     "a run whose plan was given up is refused",
     "a re-anchor finds the keys that came and went",
-    "an MV that was begun anew is reset, whatever it holds",
     "a range of a sweep takes away what is not in it",
     "the changes of a fill have all columns",
     "a fill ends at the position",
     "columns are added by whatever ends a fill",
-    "a replacement that came late is found",
     "a rescale removes what is read again",
 )
 """The protections that can be removed from a `World`."""
@@ -65,10 +63,6 @@ class Stopped(Exception):
 
 class Conflict(Stopped):
     """A commit since the base of a statement has touched a key that this statement reads."""
-
-
-class Stuck(Exception):
-    """Ends a run that refuses the MV. Every later run will refuse the MV too."""
 
 
 @dataclass(frozen=True)
@@ -133,9 +127,10 @@ class State:
     position: float = NOT_STARTED
     dirty: bool = False
     given_up: GivenUp | None = None
-    snapshot: int = 0
-    root: int = 0
-    begun_anew: bool = False
+    mv_version: int = 0
+    """The version in which the barrier left the MV."""
+    foreign_write: bool = False
+    """Whether a statement that is not the barrier's wrote to the MV since the last barrier."""
     sweeping: bool = False
     """Whether the MV has rows of an older version above the position."""
     wide: bool = False
@@ -181,27 +176,43 @@ class Mv:
     """The rows of the MV, and for each commit the keys that it has touched.
 
     A commit with None instead of keys conflicts with every MERGE that began before the commit.
+    `marks` has the plan of each commit; None for a write of another writer.
     """
 
     wide: bool = False
     """Whether the MV has the new column."""
     rows: Counter[tuple[int, Any]] = field(default_factory=Counter)
     commits: list[frozenset[int] | None] = field(default_factory=list)
-    root: int = 0
-    """The version of the MV after its last replacement."""
-    root_plan: int = 0
-    """The id of the plan of this replacement."""
+    marks: list[int | None] = field(default_factory=list)
 
     @property
-    def snapshot(self) -> int:
+    def version(self) -> int:
         return len(self.commits)
 
-    def merge(self, written: Mapping[int, Any], touched: Iterable[int]) -> None:
+    def merge(
+        self, written: Mapping[int, Any], touched: Iterable[int], mark: int | None = None
+    ) -> None:
         for key, row in [*self.rows]:
             if key in written:
                 del self.rows[key, row]
         self.append(written)
-        self.commits.append(frozenset(touched))
+        self.commit(frozenset(touched), mark)
+
+    def commit(self, touched: frozenset[int] | None, mark: int | None) -> None:
+        self.commits.append(touched)
+        self.marks.append(mark)
+
+    def foreign_write(self, since: int, own: Iterable[int], *, stops: bool) -> bool:
+        """Return true if a commit after the version `since` does not have one of these marks.
+
+        :param stops: the last commit with such a mark repaired everything before it
+        """
+        for mark in reversed(self.marks[since:]):
+            if mark not in {*own}:
+                return True
+            if stops:
+                return False
+        return False
 
     def append(self, written: Mapping[int, Any]) -> None:
         self.rows.update(
@@ -219,13 +230,12 @@ class Mv:
 
     def begin_anew(self, plan: Plan) -> None:
         self.rows.clear()
-        self.wide, self.root_plan = plan.wide, plan.id
-        self.stop()
-        self.root = self.snapshot
+        self.wide = plan.wide
+        self.stop(plan)
 
-    def stop(self) -> None:
+    def stop(self, plan: Plan) -> None:
         """Commit a version that conflicts with every statement that began before it."""
-        self.commits.append(None)
+        self.commit(None, plan.id)
 
 
 Moments = Generator[None, None, Any]
@@ -259,8 +269,10 @@ class World:
     """Returns the end of a new range, and whether one MERGE writes changes and range."""
     feed_from: int = 0
     mv: Mv = field(default_factory=Mv)
-    emptied: bool = False
-    """Whether a late reset has emptied an Iceberg MV and no later reset was committed."""
+    spoiled: int = 0
+    """The version of the MV after the last write that no barrier made, until it is repaired."""
+    stoppable: bool = True
+    """Whether a statement can stop others on Iceberg. It cannot if the MV is copied on write."""
     executed: dict[int, tuple[int, str]] = field(default_factory=dict)
     """For each committed epoch: the id and the kind of its plan."""
     wrong: str | None = None
@@ -287,7 +299,7 @@ class World:
     def is_exact(self) -> bool:
         """Return true if the MV has rows that the committed state and the stored plan allow."""
         state, plan = self.state, self.state.plan
-        if state.dirty or self.emptied or (plan and plan.kind in ("reset", "abandon")):
+        if state.dirty or self.spoiled or (plan and plan.kind in ("reset", "abandon")):
             return True  # any rows are allowed until the next commit
         allowed = [(state.version, state.position)]
         if plan is not None and plan.kind == "swap":
@@ -402,7 +414,7 @@ class Run:
             self.next = move()
         except StopIteration:
             self.next = None
-        except (Stopped, Stuck) as why:
+        except Stopped as why:
             self.next, self.refused = None, type(why).__name__
 
 
@@ -451,17 +463,19 @@ class _Flow:
     beside: bool = False
     guarded: bool = False
     """Whether the run may abandon the plan if a statement of the plan fails."""
-    left_at: int = 0
-    """The snapshot of an Iceberg MV after this run has replaced the MV."""
+    known: int = 0
+    """The version of the MV up to which every commit is known."""
+    seen: int = 0
+    """The version of the MV that the run has seen before its barrier."""
+    found: bool = False
+    """Whether a write that no barrier made was found between the two versions."""
 
     def run(self, full_refresh: bool, barriers: int) -> Flow:
-        snapshot = (yield self._describe()) if self.world.is_iceberg else None
         state, log = yield self._observe()
-        replaced = snapshot is not None and (yield from self._find_replacement(state, snapshot))
-        self.beside = self.beside and not (state.begun_anew or replaced)
-        rebuild = full_refresh or state.begun_anew or replaced
+        rebuild = full_refresh
         while barriers:
             self.guarded = False
+            self._observe_mv(state)
             log = log or (yield self._read_log())
             if state.plan is not None:
                 plan = yield from self._adopt(state, log, rebuild)
@@ -479,15 +493,19 @@ class _Flow:
             self._check_committed(state, plan)
             if plan.kind == "swap" and self.beside:
                 return
-            rebuild = state.begun_anew or (rebuild and plan.kind not in REPLACING)
+            rebuild = rebuild and plan.kind not in REPLACING
             barriers -= plan.kind not in ("reset", "abandon", "rescale") and not rebuild
 
-    def _describe(self) -> Statement:
-        def execute() -> Moments:
-            return self.world.mv.snapshot
-            yield
-
-        return Statement("describe the MV", execute)
+    def _observe_mv(self, state: State) -> None:
+        """Look for writes to the MV since the last barrier that are not a barrier's."""
+        mv, plan = self.world.mv, state.plan
+        own = [(plan or state.last).id]
+        stops = plan is not None and _repairs(plan)
+        self.known, self.seen = state.mv_version, mv.version
+        self.found = state.foreign_write or mv.foreign_write(self.known, own, stops=stops)
+        self.found = self.found and self.world.has("a write that no barrier made is found")
+        if not self.found:
+            self.known = self.seen
 
     def _observe(self) -> Statement:
         def execute() -> Moments:
@@ -508,24 +526,6 @@ class _Flow:
             yield
 
         return Statement("read the log of the upstream", execute)
-
-    def _find_replacement(self, state: State, snapshot: int) -> Flow:
-        """Return true if the MV was reset after the snapshot of the last barrier."""
-        plan = state.plan
-        if snapshot == state.snapshot or (plan and plan.kind in (*REPLACING, "abandon")):
-            return False
-        heals = self.world.has("an MV that was begun anew is reset, whatever it holds")
-        if heals and self.world.mv.root > state.snapshot:
-            return True  # the run reads a property of the MV with the id of the reset
-
-        def execute() -> Moments:
-            return self.world.mv.root > state.snapshot, not self.world.mv.rows
-            yield
-
-        anew, empty = yield Statement("read the history of the MV", execute)
-        if anew and not empty:
-            raise Stuck
-        return anew
 
     def _adopt(self, state: State, log: Log, rebuild: bool) -> Flow:
         plan = state.plan
@@ -575,13 +575,11 @@ class _Flow:
             yield from self._stop_what_is_on_its_way(plan)
 
     def rescale_by_hand(self, low: float) -> Flow:
-        snapshot = (yield self._describe()) if self.world.is_iceberg else None
         state, log = yield self._observe()
-        if snapshot is not None and (yield from self._find_replacement(state, snapshot)):
-            raise Stopped
+        self._observe_mv(state)
         plan = state.plan
         if plan is None:
-            if state.dirty or state.begun_anew or state.version is None:
+            if state.dirty or self.found or state.version is None:
                 raise Stopped
             at, fills = state.position, state.filled != FINISHED
             plan = Plan(next(self.world.ids), state.epoch + 1, "rescale", state.version, at, at)
@@ -605,8 +603,11 @@ class _Flow:
             return swap if self.beside else plan
         if state.wide and not self.wide:
             raise Stopped  # the query no longer returns the new column
+        if self.found and self.world.mv.wide != state.wide and not state.dirty:
+            return plan  # a late reset has brought the columns of another query
         started = state.position != NOT_STARTED
         gap = state.dirty or (state.version is not None and state.version < log.feed_from)
+        gap = gap or self.found
         filled = state.filled if state.wide == self.wide else NOT_STARTED
         fills = filled != FINISHED
         moves = state.position != FINISHED or fills
@@ -623,6 +624,7 @@ class _Flow:
             plan = replace(plan, fill_low=filled, fill_high=FINISHED if ends else filled)
         if (
             gap
+            and not self.found
             and not fills
             and (
                 not self.world.is_iceberg
@@ -675,7 +677,7 @@ class _Flow:
             yield from self._add_column(plan)
         if plan.kind in REPLACING:
             step = "empty the MV" if plan.kind == "reset" else "put the next generation in place"
-            yield from self._run_replacement(f"{step} in the barrier", plan)
+            yield Statement(f"{step} in the barrier", lambda: self._replace(plan), plan)
         elif plan.kind == "abandon":
             yield from self._stop_what_is_on_its_way(plan)
         elif plan.kind == "sweep":
@@ -691,28 +693,6 @@ class _Flow:
         else:
             yield from self._run_merges(state, log, plan, staged)
 
-    def _run_replacement(self, step: str, plan: Plan) -> Flow:
-        """Replace the MV. On Iceberg, repeat this until the MV has the id of the plan.
-
-        On Iceberg a late statement of another run may replace the MV at any moment before the
-        commit.
-        """
-        for _ in range(3):
-            yield Statement(step, lambda: self._replace(plan), plan)
-            if not self.world.is_iceberg:
-                return
-            by, self.left_at = yield self._describe_replacement()
-            if by == plan.id or not self.world.has("a replacement that came late is found"):
-                return
-        raise Stopped
-
-    def _describe_replacement(self) -> Statement:
-        def execute() -> Moments:
-            return self.world.mv.root_plan, self.world.mv.snapshot
-            yield
-
-        return Statement("describe the MV", execute)
-
     def _add_column(self, plan: Plan) -> Flow:
         """Add the new column if the MV lacks it.
 
@@ -727,7 +707,7 @@ class _Flow:
             if not self.world.mv.wide:
                 self.world.mv.add_column()
                 if not self.world.is_iceberg:
-                    self.world.mv.stop()
+                    self.world.mv.stop(plan)
             return None
             yield
 
@@ -743,9 +723,9 @@ class _Flow:
 
         def execute() -> Moments:
             world = self.world
-            is_possible = not world.is_iceberg or world.mv.rows
+            is_possible = not world.is_iceberg or (world.mv.rows and world.stoppable)
             if is_possible and world.has("an abandoned plan stops what is on its way"):
-                world.mv.stop()
+                world.mv.stop(plan)
             return None
             yield
 
@@ -822,7 +802,7 @@ class _Flow:
             if fence_first:
                 self._fence(plan)
                 yield
-            base, before = mv.snapshot, dict(mv.rows.keys())
+            base, before = mv.version, dict(mv.rows.keys())
             yield
             if not fence_first:
                 self._fence(plan)
@@ -839,27 +819,37 @@ class _Flow:
             is_checked = world.has("an Iceberg range has a WHEN MATCHED clause")
             if is_range and world.is_iceberg and not is_checked:
                 mv.append({key: row for key, row in written.items() if key not in before})
-                mv.commits.append(frozenset(written))
+                mv.commit(frozenset(written), plan.id)
                 return
             self._check_conflicts(base, reads)
-            mv.merge(
-                written, [key for key, row in written.items() if row is not None or key in before]
-            )
+            touched = [key for key, row in written.items() if row is not None or key in before]
+            mv.merge(written, touched, plan.id)
+            self._note_if_late(plan)
 
         return Statement(step, execute, plan)
 
     def _replace(self, plan: Plan) -> Moments:
-        base = self.world.mv.snapshot
+        base = self.world.mv.version
         yield
         self._fence(plan)
         yield
         if not self.world.is_iceberg:
             self._check_conflicts(base, Everything())
-        elif not self.world.state.stands(plan):
-            self.world.emptied = True
         self.world.mv.begin_anew(plan)
         if plan.kind == "swap":
             self.world.mv.append(dict(self.world.complete(plan).keys()))
+        self._note_if_late(plan)
+
+    def _note_if_late(self, plan: Plan) -> None:
+        """Note that the MV may be wrong if a statement was executed after the end of its plan.
+
+        No conflict stops such a statement on Iceberg if it replaces the MV, or if the MV is copied
+        on write.
+        """
+        world = self.world
+        is_repeated = world.state.last.id == plan.id and world.state.plan is None
+        if world.is_iceberg and not world.state.stands(plan) and not is_repeated:
+            world.spoiled = world.mv.version
 
     def _fence(self, plan: Plan) -> None:
         if self.world.has("the fence") and not self._is_executable(plan):
@@ -897,17 +887,16 @@ class _Flow:
     def _commit(self, state: State, plan: Plan) -> Statement:
         def execute() -> Moments:
             world = self.world
-            snapshot, root = world.mv.snapshot, world.mv.root
+            repairs, version = _repairs(plan), world.mv.version
+            since = self.seen if repairs else self.known
+            found = world.mv.foreign_write(since, [plan.id], stops=repairs)
             yield
             if self._is_executable(plan) or not world.has("the commit is guarded"):
-                noted = world.has("a commit notes that the MV was begun anew")
-                anew = world.is_iceberg and noted and root != state.root
-                if plan.kind in REPLACING:
-                    found = world.has("a replacement that came late is found")
-                    anew = world.is_iceberg and found and snapshot != self.left_at
                 self._record(plan)
+                if repairs and not found and world.spoiled <= version:
+                    world.spoiled = 0
                 world.state = replace(
-                    _committed(world, state, plan), snapshot=snapshot, root=root, begun_anew=anew
+                    _committed(world, state, plan), mv_version=version, foreign_write=found
                 )
             yield
             return self._read_state()
@@ -919,13 +908,10 @@ class _Flow:
         if plan.epoch in world.executed:
             world.wrong = f"the epoch {plan.epoch} is committed twice"
         world.executed[plan.epoch] = (plan.id, plan.kind)
-        if plan.kind in REPLACING:
-            world.emptied = world.is_iceberg and world.mv.root_plan != plan.id
 
     def _check_committed(self, state: State, plan: Plan) -> None:
-        overtaken = plan.kind in REPLACING and state.epoch > plan.epoch
         lost = (state.dirty and plan.kind != "abandon") or state.last.id != plan.id
-        if state.epoch < plan.epoch or overtaken or (state.epoch == plan.epoch and lost):
+        if state.epoch < plan.epoch or (state.epoch == plan.epoch and lost):
             raise Stopped
         if self.world.executed.get(plan.epoch) != (plan.id, plan.kind):
             if self.world.has("a run whose plan was given up is refused"):
@@ -951,6 +937,12 @@ class Everything:
         if self.plan is None or not self.plan.touched:
             return True
         return any(self.plan.low < key <= high for high in self.plan.touched)
+
+
+def _repairs(plan: Plan) -> bool:
+    """Return true if the plan repairs everything that was written before its own statements."""
+    compares_all = plan.kind == "reanchor" and plan.touched is None
+    return compares_all or plan.kind in ("sweep", *REPLACING)
 
 
 def _nothing() -> Moments:

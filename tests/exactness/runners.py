@@ -157,6 +157,7 @@ class Runner:
         self._step_of = steps_of(mv, upstream)
         self._seen: Counter[str] = Counter()
         self._action: Action = once
+        self._marks: dict[str, str] = {}
         self._go = threading.Semaphore(0)
         self._stopped = threading.Semaphore(0)
         self._globals = [dict[str, Any](), EventManager(), *_put_aside()[2:]]
@@ -230,7 +231,11 @@ class Runner:
         self.sent.append((Statement(step, self._seen[step]), sql))
         self._stopped.release()
         self._wait()
-        self._action(self.project, sql, proceed)
+        others = self.project.lake.exchange_marks(self._marks)
+        try:
+            self._action(self.project, sql, proceed)
+        finally:
+            self._marks = self.project.lake.exchange_marks(others)
 
     def _wait(self) -> None:
         if not self._go.acquire(timeout=PATIENCE_SECONDS):

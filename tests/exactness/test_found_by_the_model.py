@@ -100,7 +100,7 @@ def test_a_merge_of_a_given_up_plan_that_comes_late_does_not_land(scene: Scene) 
 
 
 @on_iceberg
-def test_an_mv_that_a_late_full_refresh_has_emptied_is_reset_though_a_run_has_died_since(
+def test_an_mv_that_a_late_full_refresh_has_emptied_is_repaired_though_a_run_has_died_since(
     scene: Scene,
 ) -> None:
     with stepping():
@@ -114,5 +114,6 @@ def test_an_mv_that_a_late_full_refresh_has_emptied_is_reset_though_a_run_has_di
         died.advance(die_before)
     scene.run()
     scene.mv.write()
+    scene.run()
     scene.run()
     scene.mv.check_complete()

@@ -173,7 +173,7 @@ class Protection:
 GET_FENCE = "{% macro get_fence(backfill, plan, epoch=none) -%}"
 CLAUSES = "core/table/clauses.sql"
 STEPS = "core/barrier/steps.sql"
-RANGE_ROWS = "        {{ dbt_backfill.get_range_rows_sql(backfill, state, plan) }}"
+SAME_KEY = "{{ dbt_backfill.equal_keys(keys, 'mv.', 'range.') }}"
 COMMITTED = "core/barrier/commit.sql"
 RESCALED = "features/rescale.sql"
 RESCALE_STANDS = "dbt_backfill.executable_plan_predicate(plan, '{}.')"
@@ -247,7 +247,7 @@ PROTECTIONS = (
                 "        'epoch': plan.epoch,\n",
                 "        'epoch': 0 if plan.kind == 'reset' else plan.epoch,\n",
             ),
-            (COMMITTED, "{%- if overtaken or not committed.get('executed')", "{%- if overtaken"),
+            (COMMITTED, "{%- if not committed.get('executed')", "{%- if false"),
         ),
         a_full_refresh,
     ),
@@ -264,20 +264,7 @@ PROTECTIONS = (
     ),
     Protection(
         "a range is merged",
-        (
-            (
-                STEPS,
-                f"merge into {{{{ backfill.mv.render() }}}} as mv\n    using (\n{RANGE_ROWS}",
-                f"insert into {{{{ backfill.mv.render() }}}}\n{RANGE_ROWS}",
-            ),
-            (STEPS, "    ) as range\n    on", "    /*"),
-            (
-                STEPS,
-                "    {{ dbt_backfill.get_iceberg_matched_clause('update set *') }}\n"
-                "    when not matched then insert *",
-                "*/",
-            ),
-        ),
+        ((STEPS, f"    on {SAME_KEY}", f"    on false and {SAME_KEY}"),),
         a_range_is_sent_twice,
     ),
     Protection(

@@ -396,6 +396,8 @@ def test_the_generic_test_does_not_compare_it_either(begun: Project) -> None:
 
 
 def test_a_barrier_is_compared_once_it_is_committed(begun: Project) -> None:
+    begun.run("--select", "mv")  # compares the MV, because a test above has written to it
+    assert lines(verify(begun)) == ["mv: 4 rows compared, all equal"]
     begun.run("--select", "mv")
     assert lines(verify(begun)) == ["mv: 8 rows compared, all equal"]
     begun.test("--select", "test_name:backfill_consistent")

@@ -79,6 +79,13 @@ class Lake(ABC):
     @abstractmethod
     def close(self) -> None: ...
 
+    @abstractmethod
+    def exchange_marks(self, marks: Mapping[str, str]) -> dict[str, str]:
+        """Set the marks of a run's snapshots in the session; return the marks that were set.
+
+        Each dbt command has its own marks, as if it had a session of its own.
+        """
+
     def location(self, schema: str, table: str) -> Path:
         """Return the directory of a managed Delta table."""
         return self.directory / "warehouse" / f"{schema}.db" / table
@@ -138,6 +145,15 @@ class SessionLake(Lake):
 
     def columns(self, table: str) -> tuple[str, ...]:
         return tuple(self.spark.table(table).columns)
+
+    def exchange_marks(self, marks: Mapping[str, str]) -> dict[str, str]:
+        prefix, conf = "spark.sql.iceberg.snapshot-property.", self.spark.conf
+        found = {name: value for name, value in conf.getAll.items() if name.startswith(prefix)}
+        for name in found:
+            conf.unset(name)
+        for name, value in marks.items():
+            conf.set(name, value)
+        return found
 
     def close(self) -> None:
         self.spark.stop()

@@ -165,6 +165,7 @@ class Macros:
             "execute": True,
             "invocation_id": "00000000-0000-0000-0000-000000000000",
             "modules": get_context_modules(),
+            "graph": SimpleNamespace(nodes={"model.p.mv": {"schema": "lake"}}, sources={}),
             "tojson": lambda value, default=None, sort_keys=False: json.dumps(
                 value, sort_keys=sort_keys
             ),

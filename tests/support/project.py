@@ -277,6 +277,7 @@ class Project:
         runner = dbtRunner(callbacks=[record])
         with intercepted(intercept):
             invoked = runner.invoke([*self._global_arguments(), *args, *self._arguments()])
+        self.lake.exchange_marks({})
         result = RunResult(
             success=invoked.success,
             nodes=tuple(_node_results(invoked.result)),

@@ -51,6 +51,9 @@ class ThriftLake(Lake):
     def _resources(self) -> contextlib.ExitStack:
         return contextlib.ExitStack()
 
+    def exchange_marks(self, marks: Mapping[str, str]) -> dict[str, str]:
+        return {}  # each connection of dbt has a session of its own
+
     def output(self, settings: Mapping[str, str]) -> dict[str, Any]:
         return {
             "method": "thrift",

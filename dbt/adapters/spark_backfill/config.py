@@ -27,6 +27,7 @@ class SparkBackfillConfig(SparkConfig):
     check_key: bool = True
     on_query_change: str = "fail"
     on_gap: str = "reanchor"
+    on_foreign_write: str = "reanchor"
     replace_existing: bool = False
     full_refresh_mode: str = "in_place"
     live_view: bool = False

@@ -271,6 +271,13 @@
 {% endmacro %}
 
 
+{#- True if a query differs from an earlier one only by the `invocation_id`, which dbt renders as another literal in each run. -#}
+{% macro differs_by_run(query, earlier) %}
+    {%- set id = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}' -%}
+    {{ return(invocation_id in query and query != earlier and modules.re.sub(id, '', query) == modules.re.sub(id, '', earlier)) }}
+{% endmacro %}
+
+
 {#-
     Return how the model differs from the model of the plan `last`; none if both models have the same meaning. The number of vnodes and the order of
     the backfill are not compared: they do not change the rows, and the MV keeps both, see report_kept_shape.
@@ -283,7 +290,8 @@
     {%- elif last.query_hash != backfill.query_hash and dbt_backfill.get_words(last.query) != dbt_backfill.get_words(backfill.query) -%}
         {#- The words are compared because an earlier version of this package computed the stored hash in another way. Their order counts, and so does
             upper and lower case, because a name may become a value (`to_json(struct(Id))`). -#}
-        {{ return('its query changed') }}
+        {{ return('its query contains the invocation_id of dbt as a literal, which changed'
+            if dbt_backfill.differs_by_run(backfill.query, last.query) else 'its query changed') }}
     {%- elif names | map('lower') | list != options.unique_key | map('lower') | list -%}
         {{ return('unique_key changed from ' ~ names | join(', ') ~ ' to ' ~ options.unique_key | join(', ')) }}
     {%- elif changed -%}

@@ -2,8 +2,9 @@
     Run one barrier from top to bottom. `tests/exactness/protocol.py` is a model of the same protocol with all kinds of barriers. Random histories
     test this model.
 
-      observe   read the state (observe_state, in observe.sql) and the upstream (observe_upstream). The run reads the state once; after that, each
-                commit returns the next state. The upstream is observed at each barrier: its newest version, and its log since the committed version
+      observe   read the state (observe_state, in observe.sql), what was written to the MV since (observe_mv), and the upstream (observe_upstream).
+                The run reads the state once; after that, each commit returns the next state. The upstream is observed at each barrier: its newest
+                version, and its log since the committed version
       plan      choose_plan chooses a kind and a range. One script stages the changed keys up to the position, checks the keys that the plan
                 reads, and stores the plan in the progress table, for the epoch after the committed one (plan_barrier). A refusal comes before
                 anything is written to the MV or its state. If an earlier run left a plan, that plan is executed word for word, or given up
@@ -42,6 +43,7 @@
 
     {#- Observe. If no barrier was committed yet, the log is read from the version of the stored plan on. -#}
     {%- set stored = state.get('planned') -%}
+    {%- set state = dbt_backfill.observe_mv(backfill, state) -%}
     {%- set observed = dbt_backfill.observe_upstream(backfill, state, dbt_backfill.get_feed_start(state) or stored) -%}
 
     {#- Plan: execute the plan that an earlier run left, or choose one and store it. -#}
@@ -78,7 +80,9 @@
     {%- set counts = {} if done.failed else done.counts -%}
     {%- set ends = last and dbt_backfill.kind_of(plan).follows -%}
     {%- set seconds_until_commit = (modules.datetime.datetime.now() - started_at).total_seconds() - copied_in -%}
-    {%- set committed = dbt_backfill.commit_barrier(backfill, state, plan, counts, ends, done.views, done.left_at, seconds_until_commit) -%}
+    {%- set committed = dbt_backfill.commit_barrier(
+        backfill, state, plan, counts, ends, done.views, none if done.failed else done.commits, seconds_until_commit
+    ) -%}
 
     {%- set analysis = dbt_backfill.after_commit(backfill, observed, done.analysis, plan, planned.get('result'), holds) -%}
     {%- set seconds = (modules.datetime.datetime.now() - started_at).total_seconds() -%}
@@ -130,7 +134,7 @@
     Execute the steps of a plan. What they change depends on the plan and the state only. Return {
       'failed': the name of the step that failed, if the plan may be given up, see run_merge; else none,
       'counts': see get_merge_counts; {} if the plan merged no changes,
-      'left_at': see run_replacement; none if the plan does not replace the MV,
+      'commits': how many commits these steps made to a Delta MV; none if that is not known,
       'views': the temporary views of the plan's changes; the commit drops them,
       'analysis': what the run knows about its query after these steps, see new_analysis
     }
@@ -163,9 +167,12 @@
         {%- set changes = dbt_backfill.get_changes(backfill, state, observed, known, plan) -%}
         {%- set views = views + changes.views -%}
     {%- endif -%}
-    {%- set done = {'failed': none, 'counts': {}, 'left_at': none, 'views': views, 'analysis': analysis} -%}
+    {%- if backfill.options.file_format == 'iceberg' and not planned.get('is_marked') -%}
+        {%- do dbt_backfill.run_table('mark the snapshots of the barrier ' ~ plan.epoch, dbt_backfill.get_mark_statement(plan.backfill_id, plan.plan_id)) -%}
+    {%- endif -%}
+    {%- set done = {'failed': none, 'counts': {}, 'commits': 0, 'views': views, 'analysis': analysis} -%}
 
-    {%- set compares = kind.slice == 'all' and plan.get('touched') is none -%}
+    {%- set compares = kind.slice == 'all' and kind.repairs -%}
     {%- if compares or plan.kind == 'sweep' -%}
         {%- do log(
             dbt_backfill.get_model_name(model) ~ ' compares its query with all ' ~ '{:,}'.format(state.row_count) ~ ' rows read so far'
@@ -175,19 +182,22 @@
     {%- endif -%}
     {%- if kind.follows and kind.table == 'keep' and (plan.get('fills') or plan.get('drops')) -%}
         {%- do dbt_backfill.run_alterations(backfill, plan) -%}
+        {%- do done.update({'commits': none}) -%}
     {%- endif -%}
     {%- if changes -%}
         {%- set staged = dbt_backfill.stage_changes(backfill, state, plan, changes, may_give_up) -%}
         {%- if staged.failed -%} {{ return(dict(done, failed=staged.failed)) }} {%- endif -%}
     {%- endif -%}
     {%- for step in dbt_backfill.get_steps(backfill, state, plan, staged, columns) -%}
-        {%- if step.get('replaces') -%}
-            {%- do done.update({'left_at': dbt_backfill.run_replacement(backfill, plan, step.name, step.sql)}) -%}
-        {%- elif kind.table != 'keep' or plan.kind == 'abandon' -%}
+        {%- if kind.table != 'keep' or plan.kind == 'abandon' -%}
             {%- do dbt_backfill.run_table(step.name, step.sql, backfill.mv) -%}
+            {%- do done.update({'commits': done.commits + 1}) -%}
         {%- elif not done.failed -%}
             {%- set merged = dbt_backfill.run_merge(backfill, step.name, step.sql, may_give_up) -%}
-            {%- do done.update({'failed': merged.failed}) -%}
+            {#- A MERGE of Delta that changes no row makes no commit. -#}
+            {%- set is_known = merged.result and done.commits is not none and backfill.options.file_format == 'delta' -%}
+            {%- set commits = done.commits + (1 if merged.result[0]['num_affected_rows'] | int > 0 else 0) if is_known else none -%}
+            {%- do done.update({'failed': merged.failed, 'commits': commits}) -%}
             {%- if step.get('counts') -%}
                 {%- do done.update({'counts': dbt_backfill.get_merge_counts(backfill, step.counts, merged, staged, loop.revindex)}) -%}
             {%- endif -%}
@@ -262,8 +272,7 @@
 
 {#-
     Return the statements of a plan that write the MV's rows, in the order of execution: a list of {'name', 'sql', 'counts': which rows are counted,
-    see get_merge_counts; absent if no rows are counted, 'replaces': true if the statement replaces the MV}. The ALTERs are not in the list:
-    run_alterations sends them before these statements. This macro asks Spark only for the columns of the MV and of the query.
+    see get_merge_counts; absent if no rows are counted}. The ALTERs are not in the list: run_alterations sends them before these statements. This macro asks Spark only for the columns of the MV and of the query.
 
     Arguments:
       staged (dict or none): the changes, as stage_changes returned them; none if there are none.
@@ -275,7 +284,7 @@
         {{ return(dbt_backfill.get_reset_steps(backfill, plan, columns)) }}
     {%- elif kind.table == 'swap' -%}
         {{ return([{
-            'name': 'put the next generation in place' ~ in_barrier, 'sql': dbt_backfill.get_swap_sql(backfill, plan), 'replaces': true,
+            'name': 'put the next generation in place' ~ in_barrier, 'sql': dbt_backfill.get_swap_sql(backfill, plan),
         }]) }}
     {%- elif kind.positions == 'give_up' -%}
         {%- set sql = dbt_backfill.get_stopping_sql(backfill, plan) -%}
@@ -286,7 +295,7 @@
             'name': 'remove what is read again after the barrier ' ~ plan.epoch,
             'sql': dbt_backfill.get_lowering_sql(backfill, state, plan), 'counts': 'deleted',
         }]) }}
-    {%- elif kind.slice == 'all' and plan.get('touched') is none -%}
+    {%- elif kind.slice == 'all' and kind.repairs -%}
         {{ return([{'name': 're-anchor' ~ in_barrier, 'sql': dbt_backfill.get_reanchor_sql(backfill, state, plan), 'counts': 'all'}]) }}
     {%- endif -%}
 
@@ -329,6 +338,8 @@
                        'all': all rows up to the position, which are compared. none: no rows
       table            'keep': the MV stays; 'empty': an empty table replaces it; 'swap': the rows of the next generation replace it
       positions        what the commit does to the positions of the vnodes, see get_committed_columns
+      repairs          true if the barrier repairs every foreign write that was committed before its own statements, because it compares all rows, in
+                       one barrier or in slices, or replaces the MV
 
     The purpose of each kind:
 
@@ -352,14 +363,15 @@
 -#}
 {% macro kind_of(plan) %}
     {{ return({
-        'advance': {'follows': true, 'merges_changes': true, 'slice': 'insert', 'table': 'keep', 'positions': 'advance'},
-        'fill': {'follows': true, 'merges_changes': true, 'slice': 'replace', 'table': 'keep', 'positions': 'keep'},
-        'reanchor': {'follows': true, 'merges_changes': 'limited', 'slice': 'all', 'table': 'keep', 'positions': 'keep'},
-        'sweep': {'follows': true, 'merges_changes': false, 'slice': none, 'table': 'keep', 'positions': 'reset'},
-        'reset': {'follows': false, 'merges_changes': false, 'slice': none, 'table': 'empty', 'positions': 'reset'},
-        'swap': {'follows': true, 'merges_changes': false, 'slice': none, 'table': 'swap', 'positions': 'finish'},
-        'rescale': {'follows': false, 'merges_changes': false, 'slice': none, 'table': 'keep', 'positions': 'rescale'},
-        'abandon': {'follows': false, 'merges_changes': false, 'slice': none, 'table': 'keep', 'positions': 'give_up'},
+        'advance': {'follows': true, 'merges_changes': true, 'slice': 'insert', 'table': 'keep', 'positions': 'advance', 'repairs': false},
+        'fill': {'follows': true, 'merges_changes': true, 'slice': 'replace', 'table': 'keep', 'positions': 'keep', 'repairs': false},
+        'reanchor': {'follows': true, 'merges_changes': 'limited', 'slice': 'all', 'table': 'keep', 'positions': 'keep',
+            'repairs': plan.get('touched') is none},
+        'sweep': {'follows': true, 'merges_changes': false, 'slice': none, 'table': 'keep', 'positions': 'reset', 'repairs': true},
+        'reset': {'follows': false, 'merges_changes': false, 'slice': none, 'table': 'empty', 'positions': 'reset', 'repairs': true},
+        'swap': {'follows': true, 'merges_changes': false, 'slice': none, 'table': 'swap', 'positions': 'finish', 'repairs': true},
+        'rescale': {'follows': false, 'merges_changes': false, 'slice': none, 'table': 'keep', 'positions': 'rescale', 'repairs': false},
+        'abandon': {'follows': false, 'merges_changes': false, 'slice': none, 'table': 'keep', 'positions': 'give_up', 'repairs': false},
     }[plan.kind]) }}
 {% endmacro %}
 

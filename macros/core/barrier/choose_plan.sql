@@ -24,6 +24,10 @@
         {%- set analysis = dbt_backfill.check_key_order(backfill, dbt_backfill.analyze_query(backfill, analysis, observed.version)) -%}
         {{ return({'plan': dbt_backfill.new_reset_plan(backfill, state, analysis, reason), 'analysis': analysis}) }}
     {%- endif -%}
+    {%- if dbt_backfill.check_columns_of_mv(backfill, state) -%}
+        {%- set analysis = dbt_backfill.check_key_order(backfill, dbt_backfill.analyze_query(backfill, analysis, observed.version)) -%}
+        {{ return({'plan': dbt_backfill.new_reset_plan(backfill, state, analysis, 'a late full refresh has reset it'), 'analysis': analysis}) }}
+    {%- endif -%}
     {%- if options.backfill_vnodes or not state.uniform -%} {%- do dbt_backfill.check_vnodes(backfill, state) -%} {%- endif -%}
     {%- set started, is_pinned = dbt_backfill.has_started(state), dbt_backfill.stays_at_snapshot(backfill, state) -%}
     {%- set gap = dbt_backfill.find_gap(backfill, state, observed) -%}
@@ -59,7 +63,8 @@
     {%- endif -%}
     {%- if gap or filling and not started -%}
         {%- set plan = dbt_backfill.choose_recovery(
-            backfill, state, observed, analysis, gap or 'its query returns other columns', started, filling=filling
+            backfill, state, observed, analysis, gap or 'its query returns other columns', started, filling=filling,
+            whole=state.get('foreign_write') is not none
         ) -%}
         {%- set ranged = {'plan': plan} -%}
     {%- elif filling and filling.columns -%}
@@ -116,8 +121,12 @@
 {% endmacro %}
 
 
-{#- Return why the changes since the committed version cannot be read as a feed; none if they can. -#}
+{#- Return why the MV has to be compared with the query: after a foreign write, or if the changes since the committed version cannot be read as a feed.
+    None if it has not to be compared. -#}
 {% macro find_gap(backfill, state, observed) %}
+    {%- if state.get('foreign_write') -%}
+        {{ return('something else than its barriers wrote to ' ~ backfill.mv.render() ~ ' (' ~ state.foreign_write.text ~ ')') }}
+    {%- endif -%}
     {%- if state.dirty -%} {{ return('the last plan was abandoned') }} {%- endif -%}
     {%- if state.get('upstream_version') is none -%} {{ return(none) }} {%- endif -%}
     {%- if dbt_backfill.stays_at_snapshot(backfill, state)
@@ -227,7 +236,7 @@
 -#}
 {% macro new_plan(backfill, state, analysis, kind, reason=none) %}
     {#- A backfill keeps the order in which it began, even if the order in the config was changed: the positions are valid in that order only. -#}
-    {%- set order = dbt_backfill.get_order(state.committed.key) if state.committed.get('key') else backfill.options.backfill_order -%}
+    {%- set order = state.committed.key[0].get('order', 'ascending') if state.committed.get('key') else backfill.options.backfill_order -%}
     {{ return({
         'epoch': state.epoch + 1, 'backfill_id': state.committed.backfill_id, 'kind': kind, 'reason': reason,
         'plan_id': local_md5(invocation_id ~ model.unique_id ~ state.epoch ~ modules.datetime.datetime.now()),

@@ -7,10 +7,14 @@
       counts (dict): as get_merge_counts returned it; empty if the barrier had no changes.
       ends (boolean): true if the run ends with this barrier. In this case the same script writes the history.
       views (list): the temporary views that are not needed after the commit.
-      left_at (string or none): see run_replacement.
+      commits (integer or none): how many commits the steps made to a Delta MV; none if that is not known.
       seconds (number or none): the time of the barrier so far, without the time to copy the upstream.
 -#}
-{% macro commit_barrier(backfill, state, plan, counts={}, ends=false, views=[], left_at=none, seconds=none) %}
+{% macro commit_barrier(backfill, state, plan, counts={}, ends=false, views=[], commits=none, seconds=none) %}
+    {%- set is_iceberg = backfill.options.file_format == 'iceberg' -%}
+    {#- If the plan repairs the MV, every foreign write that was seen before is repaired now. -#}
+    {%- set known = state.get('mv_seen' if dbt_backfill.kind_of(plan).repairs else 'mv_version') -%}
+    {%- set left = known | int + commits if commits is not none and known is not none and not is_iceberg else none -%}
     {%- set sql -%}
         begin
             declare outcome string;
@@ -18,7 +22,11 @@
             {%- if not ends %}
             declare __bf_control string;
             {%- endif %}
-            set outcome = ({{ dbt_backfill.get_outcome_sql(backfill, state, plan, counts, left_at, seconds) }});
+            {%- if left is not none %}
+            declare __bf_moved boolean;
+            {{ dbt_backfill.get_probe_statements(backfill.mv, left + 1, known=false) }}
+            {%- endif %}
+            set outcome = ({{ dbt_backfill.get_outcome_sql(backfill, state, plan, counts, known, left, seconds) }});
             {{ dbt_backfill.get_commit_sql(backfill, state, plan) }}
             {%- if not ends %}
             {#- For the next barrier of this run. The select of the state also reads the log for that barrier. #}
@@ -33,6 +41,9 @@
             {{ dbt_backfill.get_history_statements(backfill, state.written, plan.epoch) }}
             {%- endif %}
             {{ dbt_backfill.get_drop_stages_sql(views) }}
+            {%- if is_iceberg %}
+            {{ dbt_backfill.get_execute_with_literals_sql(dbt_backfill.get_mark_statement(plan.backfill_id), {}) }};
+            {%- endif %}
             select state;
         end
     {%- endset -%}
@@ -46,10 +57,7 @@
         {%- endif -%}
     {%- endfor -%}
     {%- set committed = sent.state -%}
-    {#- If another run has already committed this reset and later barriers, this run may have emptied the MV again. Iceberg lets a statement replace a
-        table even if other commits were made after the statement began. -#}
-    {%- set overtaken = dbt_backfill.replaces_mv(plan) and committed.epoch > plan.epoch -%}
-    {%- if overtaken or not committed.get('executed') -%} {%- do dbt_backfill.refuse_concurrent_run(plan, backfill.get('name')) -%} {%- endif -%}
+    {%- if not committed.get('executed') -%} {%- do dbt_backfill.refuse_concurrent_run(plan, backfill.get('name')) -%} {%- endif -%}
     {%- if committed.control.get('foreign') -%} {%- do dbt_backfill.refuse_foreign_controls(backfill) -%} {%- endif -%}
     {{ return(committed) }}
 {% endmacro %}
@@ -84,16 +92,16 @@
       changed_row_count, deleted_row_count
       sized_rows, seconds: only with the option barrier_seconds: the number of rows that barrier_seconds allowed for a range; and the time of the
         barrier, if this run made the plan
-      mv_snapshot_id, mv_root_id, mv_reset_id: of an Iceberg MV: its snapshot after the barrier, the oldest known ancestor of that
-        snapshot, and its reset id, see get_reset_id
-      begun_anew: of an Iceberg MV: true if something other than this barrier has replaced the MV. As a rule the test is: the oldest ancestor of the
-        snapshot differs from the mv_root_id of the previous barrier. If the barrier itself replaces the MV, the test is: the snapshot of the barrier
-        is neither the current snapshot nor an ancestor of it
+      mv_version: the version of the MV after the barrier, on Iceberg its snapshot; absent if it is not known
+      mv_unclear: of a Delta MV: true if there may be other commits than the barrier's after mv_version. The next barrier reads the log
+      foreign_write: of an Iceberg MV: another commit that was made since the previous barrier, see observe_mv
+
+    Arguments:
+      known (string or none): the version of the MV up to which every commit is known, see observe_mv.
+      left (integer or none): the version in which the barrier leaves a Delta MV, if nothing else is committed; none if that is not known.
 -#}
-{% macro get_outcome_sql(backfill, state, plan, counts, left_at=none, seconds=none) -%}
+{% macro get_outcome_sql(backfill, state, plan, counts, known=none, left=none, seconds=none) -%}
     {%- set is_iceberg = backfill.options.file_format == 'iceberg' -%}
-    {%- set replaces = dbt_backfill.replaces_mv(plan) -%}
-    {%- set root = state.committed.get('mv_root_id') if not replaces else none -%}
     {%- set barrier_seconds = backfill.options.get('barrier_seconds') -%}
     select to_json(struct(
         current_timestamp() as committed_at,
@@ -107,27 +115,20 @@
         {%- endif %}
         {%- endif %}
         {%- if is_iceberg %},
-        snapshot as mv_snapshot_id,
-        root as mv_root_id,
-        {{ dbt_backfill.string_literal(dbt_backfill.get_reset_id(plan) if replaces else state.committed.get('mv_reset_id')) }} as mv_reset_id
-        {%- if root %},
-        if(root <> {{ dbt_backfill.string_literal(root) }}, true, null) as begun_anew
-        {%- elif left_at %},
-        if(snapshot <> {{ dbt_backfill.string_literal(left_at) }} and not coalesce(stands, false), true, null) as begun_anew
-        {%- endif %}
+        mv.version as mv_version,
+        mv.foreign_write as foreign_write
+        {%- elif left is not none %},
+        string(if(__bf_moved, {{ known }}, {{ left }})) as mv_version,
+        nullif(__bf_moved, false) as mv_unclear
+        {%- elif known is not none %},
+        '{{ known }}' as mv_version,
+        true as mv_unclear
         {%- endif %}
     ), map('ignoreNullFields', 'true'))
     {%- if is_iceberg %}
     from (
-        select
-            max_by(cast(snapshot_id as string), made_current_at) as snapshot,
-            max(if(is_current_ancestor and parent_id is null, cast(snapshot_id as string), null)) as root
-            {%- if left_at %},
-            {#- A compaction may have made a later snapshot than the barrier. #}
-            bool_or(is_current_ancestor and cast(snapshot_id as string) = {{ dbt_backfill.string_literal(left_at) }}) as stands
-            {%- endif %}
-        from {{ backfill.mv.render() }}.history
-    )
+        {{ dbt_backfill.get_foreign_write_sql(backfill, plan.backfill_id, known, [plan.plan_id], stops=dbt_backfill.kind_of(plan).repairs) }}
+    ) as mv
     {%- endif %}
 {%- endmacro %}
 

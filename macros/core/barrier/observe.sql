@@ -2,7 +2,6 @@
     Return the facts that a run observes before its first barrier. Refuse tables that do not belong to this MV. {
       'state': as read_state returned it; for an MV that is about to be created, see observe_missing,
       'mv': the MV as the run found it, see read_mv; none if there was no MV,
-      'late_reset': why the MV has to be reset although the user did not ask for a reset; none as a rule,
       'analysis': what the run already knows about the query, see new_analysis
     }
 
@@ -137,7 +136,7 @@
         'missing': true, 'epoch': 0, 'committed': dict(plan, next_bounds=[], bounds_complete=false), 'uniform': true,
         'finished': false, 'any_finished': false, 'dirty': false, 'row_count': 0, 'written': none, 'settings': settings,
     } -%}
-    {{ return({'state': state, 'mv': none, 'late_reset': none, 'analysis': analysis}) }}
+    {{ return({'state': state, 'mv': none, 'analysis': analysis}) }}
 {% endmacro %}
 
 
@@ -153,9 +152,7 @@
 
 
 {#-
-    Return the result of observe_state for an MV whose tables exist. Refuse a state of another MV, a damaged state, a copy of an MV, and an Iceberg MV
-    that something else has replaced. If an earlier reset was executed late, the MV has to be reset once more (`late_reset`). This run detects the
-    late reset, or the last commit has recorded it.
+    Return the result of observe_state for an MV whose tables exist. Refuse a state of another MV, a damaged state, and a copy of an MV.
 
     Arguments:
       existing (dict): as get_existing_relations returned it.
@@ -168,7 +165,7 @@
         backfill, dbt_backfill.read_listed_properties(existing.mv, backfill.mv) if properties is none else properties
     ) -%}
     {%- set state = dbt_backfill.read_state(
-        backfill, settings, history_of=mv.id if existing.barriers else none, controls_of=backfill.get('controls_of') or mv.id
+        backfill, settings, history_of=mv.id if existing.barriers else none, controls_of=backfill.get('controls_of') or mv.id, of_mv=true
     ) -%}
     {%- set committed, table, progress = state.committed, backfill.mv.render(), backfill.progress.render() -%}
     {%- if not committed or committed.backfill_id != mv.id -%}
@@ -186,20 +183,7 @@
         ) -%}
     {%- endif -%}
     {%- if mv.original -%} {%- do dbt_backfill.refuse_copy(backfill, mv.original) -%} {%- endif -%}
-    {%- set other = dbt_backfill.read_other_snapshot(backfill, mv.snapshot_id, mv.reset_id, state) -%}
-    {%- if other is not none and not other.by_late_reset -%}
-        {%- do dbt_backfill.refuse(
-            table ~ ' was replaced or rolled back by something else since the barrier ' ~ state.epoch ~ ' (snapshot '
-                ~ committed.mv_snapshot_id ~ ')',
-            'Undo that change, or drop ' ~ table ~ ' and ' ~ progress ~ ' to build the MV again, ' ~ dbt_backfill.or_adopt_text(backfill),
-            mv=backfill.get('name')
-        ) -%}
-    {%- endif -%}
-    {%- set came_late = other is not none or committed.get('begun_anew') -%}
-    {{ return({
-        'state': state, 'mv': mv, 'analysis': dbt_backfill.new_analysis(),
-        'late_reset': table ~ ' was reset by something else, such as a late full refresh' if came_late else none,
-    }) }}
+    {{ return({'state': dict(state, mv_head=mv.snapshot_id), 'mv': mv, 'analysis': dbt_backfill.new_analysis()}) }}
 {% endmacro %}
 
 
@@ -207,7 +191,6 @@
     Return what the properties of an MV say: {
       'id': the id of its backfill,
       'snapshot_id': its current snapshot on Iceberg; none on Delta,
-      'reset_id': see get_reset_id,
       'docs': see apply_docs; none if the MV has no such property,
       'properties': all of them,
       'original': see find_original,
@@ -239,7 +222,7 @@
     {%- endfor -%}
     {{ return({
         'id': properties['dbt_backfill.id'], 'snapshot_id': properties.get('current-snapshot-id'),
-        'reset_id': properties.get('dbt_backfill.reset', ''), 'docs': properties.get('dbt_backfill.docs'),
+        'docs': properties.get('dbt_backfill.docs'),
         'properties': properties, 'original': dbt_backfill.find_original(backfill.mv, properties),
         'partitions': fromjson(properties.get('dbt_backfill.partitions') or '[]'),
     }) }}
@@ -255,58 +238,6 @@
     {#- The name may be written with or without the session's own catalog. -#}
     {%- set known = [own | length, noted | length] | min -%}
     {{ return(none if own[-known:] == noted[-known:] else original) }}
-{% endmacro %}
-
-
-{#-
-    Find out if something other than a barrier has replaced an Iceberg MV after the last barrier. Return none if the MV was not replaced, else {
-      'by_late_reset': true if a late reset of this package replaced the MV: the MV has another reset id and another oldest ancestor than after the
-          last barrier. (Iceberg lets a statement replace a table even if other commits were made after the statement began.) Also true if the table
-          was created again and is empty, because in this case no rows can be lost,
-      'rows': the number of rows that the MV has now
-    }
-
-    Every CREATE OR REPLACE keeps the table properties, including the reset id, even if dbt's `table` materialization sends the statement. While a
-    reset, swap or abandoned plan is planned but not committed, the result is none, because that plan itself may replace the MV. If two runs have
-    executed the same reset, the MV has the reset id of the later execution. So another reset id counts only if the oldest ancestor differs as well.
-    If the snapshot of the last barrier has expired, the result is none, unless the table was created again after that barrier.
-
-    Arguments:
-      relations (dict): see get_relations.
-      snapshot_id (string), reset_id (string): the current values of the MV, see read_mv.
--#}
-{% macro read_other_snapshot(relations, snapshot_id, reset_id, state) %}
-    {%- set committed, planned, mv = state.committed, state.get('planned'), relations.mv.render() -%}
-    {%- set known = committed.get('mv_snapshot_id') -%}
-    {%- if known in [none, snapshot_id] or planned and (dbt_backfill.replaces_mv(planned) or planned.kind == 'abandon') -%}
-        {{ return(none) }}
-    {%- endif -%}
-    {#- Count three kinds of entries in the history: entries of the last barrier's snapshot ('entries'); those of them that are ancestors of the
-        current snapshot ('ancestors'); and creations of the table after the last barrier ('begun'). 'root' is the oldest ancestor of the current
-        snapshot; it is absent if this ancestor has expired. -#}
-    {%- set sql -%}
-        select to_json(named_struct(
-            'entries', count_if(snapshot_id = {{ known }}),
-            'ancestors', count_if(snapshot_id = {{ known }} and is_current_ancestor),
-            'begun', count_if(
-                is_current_ancestor and parent_id is null
-                and made_current_at > timestamp{{ dbt_backfill.string_literal(committed.committed_at) }}
-            ),
-            'root', max(if(is_current_ancestor and parent_id is null, cast(snapshot_id as string), null)),
-            'rows', (select count(*) from {{ mv }})
-        ))
-        from {{ mv }}.history
-    {%- endset -%}
-    {%- set history = dbt_backfill.run_json('read the history of ' ~ relations.mv.identifier, sql, relations.mv)[0] -%}
-    {%- if history.ancestors -%}
-        {{ return(none) }}
-    {%- elif reset_id != (committed.get('mv_reset_id') or '')
-            and (history.get('root') is none or history.root != committed.get('mv_root_id')) -%}
-        {{ return({'by_late_reset': true, 'rows': history.rows}) }}
-    {%- elif not (history.entries or history.begun) -%}
-        {{ return(none) }}
-    {%- endif -%}
-    {{ return({'by_late_reset': history.begun > 0 and not history.rows, 'rows': history.rows}) }}
 {% endmacro %}
 
 

@@ -57,7 +57,7 @@
     {{ return({
         'plan': plan,
         'staged': dbt_backfill.get_own_stage(backfill, attempt.plan, result) if is_own and result.get('staged') else none,
-        'views': views, 'source': planning.source if is_own else none, 'result': result,
+        'views': views, 'source': planning.source if is_own else none, 'result': result, 'is_marked': is_own,
     }) }}
 {% endmacro %}
 
@@ -263,6 +263,9 @@
         end if;
         {%- endif %}
         if {{ conditions | join(' and ') or 'true' }} then
+            {%- if backfill.options.file_format == 'iceberg' %}
+            {{ dbt_backfill.get_execute_with_literals_sql(dbt_backfill.get_mark_statement(plan.backfill_id, plan.plan_id), {}) }};
+            {%- endif %}
             {%- if state.get('missing') %}
             {{ dbt_backfill.get_create_statements(backfill, state.committed, columns, counted) }}
             select concat(
@@ -282,7 +285,8 @@
 {% macro get_checked_scan(backfill, state, plan) %}
     {%- set slice = dbt_backfill.kind_of(plan).slice -%}
     {%- set with_null_keys = not dbt_backfill.upstream_traits(backfill.upstream).enforces_keys -%}
-    {%- if slice == 'insert' and dbt_backfill.moves_position(plan) -%}
+    {#- The plan's numbers of rows are not counted yet. -#}
+    {%- if slice == 'insert' and (plan.last_range or plan.get('range_high') != plan.get('range_low')) -%}
         {{ return(dbt_backfill.get_range_scan_sql(
             dbt_backfill.get_range_read(backfill, plan), plan, state, backfill, plan.key, with_null_keys=with_null_keys
         )) }}
@@ -303,12 +307,6 @@
 {#- True if a plan may read a range or a window of the snapshot. -#}
 {% macro kind_reads_range(plan) %}
     {{ return(dbt_backfill.kind_of(plan).slice in ['insert', 'replace']) }}
-{% endmacro %}
-
-
-{#- True if the plan moves the position or finishes vnodes. The answer does not need the plan's numbers of rows, which may not be counted yet. -#}
-{% macro moves_position(plan) %}
-    {{ return(plan.last_range or plan.get('range_high') != plan.get('range_low')) }}
 {% endmacro %}
 
 

@@ -23,7 +23,7 @@
             a user can correct a model after the query of a reset has failed: the failed reset is given up here. The order of a swap is not compared,
             because the next generation of a swap is complete. -#}
         {%- set wanted = not rebuild or dbt_backfill.replaces_mv(plan) and plan.vnode_count == options.vnode_count
-            and (is_swap or dbt_backfill.get_order(plan.key) == options.backfill_order)
+            and (is_swap or plan.key[0].get('order', 'ascending') == options.backfill_order)
             and not dbt_backfill.find_difference(backfill, state.settings, dbt_backfill.new_analysis(), plan) -%}
         {%- if lost or not wanted -%}
             {%- set given_up = dbt_backfill.run_mark_abandoned(backfill, state, plan, lost or rebuild) -%}
@@ -207,7 +207,7 @@
 {#-
     Return a plan that repairs the MV without a feed: a re-anchor, a sweep or a reset. If plans were given up and the keys that they could write to
     are known, the returned plan compares only these keys. Otherwise all rows up to the position are read and their keys are checked again, in one
-    barrier or in slices (a sweep). The option `on_gap` may refuse that. An MV without rows is reset. During a sweep that has read nothing yet, the MV
+    barrier or in slices (a sweep). The options `on_gap` and `on_foreign_write` may refuse that. An MV without rows is reset. During a sweep that has read nothing yet, the MV
     keeps its previous rows.
 
     Arguments:
@@ -228,13 +228,14 @@
     {%- endif -%}
     {%- set plan = dbt_backfill.new_plan_at(backfill, state, analysis, 'reanchor', observed, observed.version, reason) -%}
     {%- set touched = none if whole or filling and filling.columns else dbt_backfill.find_touched_ranges(backfill, state, observed) -%}
-    {%- set sweeps = backfill.options.on_gap == 'sweep' or dbt_backfill.is_sweeping(state) -%}
-    {%- if touched is none and started and backfill.options.on_gap == 'fail' -%}
+    {%- set option = 'on_foreign_write' if state.get('foreign_write') else 'on_gap' -%}
+    {%- set sweeps = backfill.options[option] == 'sweep' or dbt_backfill.is_sweeping(state) -%}
+    {%- if touched is none and started and backfill.options[option] == 'fail' -%}
         {%- do dbt_backfill.drop_stages(views) -%}
         {%- do dbt_backfill.refuse(
             'its next barrier would compare its query with all ' ~ '{:,}'.format(state.row_count) ~ ' rows read so far, because '
                 ~ reason,
-            "Set on_gap='reanchor' to allow that, on_gap='sweep' to compare them in slices, or rebuild the MV with --full-refresh"
+            'Set ' ~ option ~ "='reanchor' to allow that, " ~ option ~ "='sweep' to compare them in slices, or rebuild the MV with --full-refresh"
         ) -%}
     {%- elif touched is none and sweeps -%}
         {#- The plan of a sweep records the old position as range_low. If the sweep is given up, the state keeps that position. -#}

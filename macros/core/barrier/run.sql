@@ -71,13 +71,22 @@
 -#}
 {% macro run_barriers(backfill, observed, rebuild, next=none) %}
     {%- set backfill = dict(backfill, partitions=observed.mv.partitions if observed.get('mv') else none) -%}
+    {%- set committed = observed.state.committed -%}
+    {%- if backfill.options.on_query_change == 'rebuild' and not rebuild and dbt_backfill.differs_by_run(backfill.query, committed.query or '') -%}
+        {#- Otherwise each run would rebuild the MV, and none would reach its end. -#}
+        {%- do exceptions.warn(
+            'backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': its query contains the invocation_id of dbt as a literal. The MV keeps the '
+                ~ 'invocation_id of the run that built it until a --full-refresh'
+        ) -%}
+        {%- set backfill = dict(backfill, query=committed.query, query_hash=committed.query_hash) -%}
+    {%- endif -%}
     {%- set run = namespace(
         state=observed.state, analysis=observed.analysis, rebuild=none if observed.state.get('missing') else rebuild, next=next, replaced=false,
         barriers=0, committed=0, followed=0, done=false, ended=false, spent=false, waits=none, allowance=none,
         first=none, plan=none, rows=0, read_seconds=0, changed=0, deleted=0
     ) -%}
     {%- if not run.state.get('missing') and not rebuild and not next -%}
-        {%- set run.rebuild = dbt_backfill.find_change(backfill, run.state, run.analysis).rebuild or observed.late_reset -%}
+        {%- set run.rebuild = dbt_backfill.find_change(backfill, run.state, run.analysis).rebuild -%}
         {%- if not run.rebuild -%} {%- do dbt_backfill.report_kept_shape(backfill, run.state) -%} {%- endif -%}
     {%- endif -%}
     {%- do dbt_backfill.set_line_if_stopped(backfill, run.state) -%}
@@ -144,9 +153,6 @@
     {%- set run.deleted = run.deleted + (barrier.counts.get('deleted') or 0) -%}
     {%- set reads_range, replaces_mv = dbt_backfill.kind_reads_range(plan), dbt_backfill.replaces_mv(plan) -%}
     {%- if replaces_mv -%} {%- set run.rebuild = none -%} {%- set run.replaced = true -%} {%- endif -%}
-    {%- if run.state.committed.get('begun_anew') and not run.rebuild -%}
-        {%- set run.rebuild = 'a late full refresh has reset it' -%}
-    {%- endif -%}
     {%- if reads_range and plan.get('range_row_count') -%}
         {%- set run.rows = run.rows + plan.range_row_count -%}
         {%- set run.read_seconds = run.read_seconds + barrier.seconds_without_copy -%}
@@ -178,7 +184,7 @@
                 ~ (how if has % wanted == 0 or wanted % has == 0 else ''), info=true
         ) -%}
     {%- endif -%}
-    {%- set has, wanted = dbt_backfill.get_order(state.committed.key), backfill.options.backfill_order -%}
+    {%- set has, wanted = state.committed.key[0].get('order', 'ascending'), backfill.options.backfill_order -%}
     {%- if has != wanted and not state.finished -%}
         {%- do log(
             name ~ ' is still backfilled ' ~ has ~ '; the backfill_order ' ~ wanted ~ ' applies only when the MV is rebuilt',

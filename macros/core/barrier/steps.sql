@@ -18,6 +18,21 @@
 
 
 {#-
+    Return the parts of a MERGE of a Delta MV that carry a mark into the log: the source gets the column `__bf_plan`, and a condition compares it with
+    the mark. Delta's log has the condition, see find_foreign_write. Both parts are empty on Iceberg.
+
+    Arguments:
+      mark (string): the id of a plan; for a repair, the id of the committed plan and ` repair`.
+      source (string): the alias of the source.
+-#}
+{% macro get_mark(relations, mark, source) %}
+    {%- if relations.options.file_format != 'delta' -%} {{ return({'column': '', 'condition': ''}) }} {%- endif -%}
+    {%- set text = dbt_backfill.string_literal(mark) -%}
+    {{ return({'column': ', ' ~ text ~ ' as __bf_plan', 'condition': ' and ' ~ source ~ '.__bf_plan = ' ~ text}) }}
+{% endmacro %}
+
+
+{#-
     Return one MERGE of changed rows. The MERGE deletes a key if the query no longer returns a row of the key.
 
     Arguments:
@@ -27,9 +42,10 @@
 -#}
 {% macro get_changes_merge_sql(backfill, plan, rows, bounds, range=none) -%}
     {%- set kept = dbt_backfill.unaltered_partition_predicate(backfill, dbt_backfill.parse_columns(plan.query_columns)) -%}
+    {%- set mark = dbt_backfill.get_mark(backfill, plan.plan_id, 'changes') -%}
     merge into {{ backfill.mv.render() }} as mv
     using (
-        select *
+        select *{{ mark.column }}
         from (
             {{ rows }}
             {%- if range %}
@@ -45,7 +61,7 @@
         where {{ dbt_backfill.get_fence(backfill, plan) }} {{ 'and (__bf_dropped or ' ~ kept ~ ')' if kept }}
     ) as changes
     on {{ dbt_backfill.equal_keys(plan.key, 'mv.', 'changes.') }} and {{ bounds }}
-    when matched and not changes.__bf_dropped then update set *
+    when matched and not changes.__bf_dropped{{ mark.condition }} then update set *
     when matched then delete
     when not matched and not changes.__bf_dropped then insert *
 {%- endmacro %}
@@ -79,15 +95,19 @@
 {% macro get_range_merge_sql(backfill, state, plan) -%}
     {%- set keys = plan.key -%}
     {%- set kept = dbt_backfill.unaltered_partition_predicate(backfill, dbt_backfill.parse_columns(plan.query_columns), '__bf_row.') -%}
+    {%- set mark = dbt_backfill.get_mark(backfill, plan.plan_id, 'range') -%}
     merge into {{ backfill.mv.render() }} as mv
     using (
-        {{ dbt_backfill.get_range_rows_sql(backfill, state, plan) }}
-        where {{ dbt_backfill.get_fence(backfill, plan) }} {{ 'and ' ~ kept if kept }}
+        select *{{ mark.column }}
+        from (
+            {{ dbt_backfill.get_range_rows_sql(backfill, state, plan) }}
+            where {{ dbt_backfill.get_fence(backfill, plan) }} {{ 'and ' ~ kept if kept }}
+        )
     ) as range
     on {{ dbt_backfill.equal_keys(keys, 'mv.', 'range.') }}
         and {{ dbt_backfill.window_predicate(keys, dbt_backfill.mv_columns(keys, 'mv.'), plan) }}
     {{ dbt_backfill.get_iceberg_matched_clause('update set *') }}
-    when not matched then insert *
+    when not matched{{ mark.condition }} then insert *
 {%- endmacro %}
 
 
@@ -165,8 +185,11 @@
     {#- The fence is not a condition of the query: if Spark sees that the prefix is empty, it drops the prefix with all its conditions. -#}
     {%- set fence = dbt_backfill.get_fence(backfill, plan) -%}
     {%- set kept = dbt_backfill.unaltered_partition_predicate(backfill, columns) -%}
+    {%- set mark = dbt_backfill.get_mark(backfill, plan.plan_id, 'prefix') -%}
     merge into {{ backfill.mv.render() }} as mv
     using (
+        select *{{ mark.column }}
+        from (
         {#- Select in the order of the MV's columns: a column that was added later is the last column of the MV. #}
         select {{ dbt_backfill.identifiers(columns | map(attribute='name')) }}
         from (
@@ -177,9 +200,10 @@
         {%- endif %}
         union all
         {{ dbt_backfill.get_fence_over_no_rows_sql(columns, fence) }}
+        )
     ) as prefix
     on {{ dbt_backfill.equal_keys(keys, 'mv.', 'prefix.') }}
-    when matched and {{ dbt_backfill.rows_differ(columns, 'mv', 'prefix') }} then update set *
+    when matched and {{ dbt_backfill.rows_differ(columns, 'mv', 'prefix') }}{{ mark.condition }} then update set *
     when not matched then insert *
     when not matched by source then delete
 {%- endmacro %}
@@ -195,35 +219,16 @@
         {%- set window = {'range_low': plan.get('range_low'), 'range_high': high, 'last_range': high == []} -%}
         {%- do windows.append(dbt_backfill.window_predicate(keys, columns, window)) -%}
     {%- endfor -%}
+    {%- set mark = dbt_backfill.get_mark(backfill, plan.plan_id, 'touched') -%}
     merge into {{ backfill.mv.render() }} as mv
     using (
-        select {{ dbt_backfill.mv_columns(keys) | join(', ') }}
+        select {{ dbt_backfill.mv_columns(keys) | join(', ') }}{{ mark.column }}
         from {{ backfill.mv.render() }} as mv
         where ({{ windows | join(' or ') }}) and {{ dbt_backfill.get_fence(backfill, plan) }}
     ) as touched
     on {{ dbt_backfill.equal_keys(keys, 'mv.', 'touched.') }} and ({{ windows | join(' or ') }})
-    when matched then delete
+    when matched{{ mark.condition }} then delete
 {%- endmacro %}
-
-
-{#-
-    Run a statement that replaces the MV. Return the snapshot that the statement made of an Iceberg MV; none on Delta.
-
-    Iceberg lets a statement replace a table even if other commits were made after the statement began. So a late statement of another run may have
-    replaced the MV once more, with other rows. Then the statement of this run is sent again. If another replacement comes even later, the commit of
-    this barrier detects it by the snapshot.
--#}
-{% macro run_replacement(backfill, plan, step, sql) %}
-    {%- for _ in range(3) -%}
-        {%- do dbt_backfill.run_table(step, sql) -%}
-        {%- if backfill.options.file_format != 'iceberg' -%} {{ return(none) }} {%- endif -%}
-        {%- set properties = dbt_backfill.read_table_properties(backfill.mv) -%}
-        {%- if properties.get('dbt_backfill.reset', '').startswith(plan.plan_id ~ ' of ') and properties.get('current-snapshot-id') -%}
-            {{ return(properties['current-snapshot-id']) }}
-        {%- endif -%}
-    {%- endfor -%}
-    {%- do dbt_backfill.refuse_concurrent_run(plan) -%}
-{% endmacro %}
 
 
 {#- Return the statements that replace the MV by an empty table with the plan's columns. The arguments are described at get_steps. -#}
@@ -236,9 +241,7 @@
         {#- A Hive metastore does not let an Iceberg table be replaced by a table that has another type at the same column position. -#}
         {%- set sql -%}
             create or replace table {{ backfill.mv.render() }}
-            {{ dbt_backfill.table_clauses(backfill.mv, dbt_backfill.mv_table_properties(
-                [], plan.backfill_id, reset_id=dbt_backfill.get_reset_id(plan)
-            )) }}
+            {{ dbt_backfill.table_clauses(backfill.mv, dbt_backfill.mv_table_properties([], plan.backfill_id)) }}
             as
             select * except (fenced)
             from (select {{ fence }} as fenced)
@@ -250,11 +253,11 @@
         MERGE, so its rows would come back. -#}
     {%- set sql -%}
         create or replace table {{ backfill.mv.render() }}
-        {{ dbt_backfill.mv_clauses(backfill.mv, columns, plan.backfill_id, dbt_backfill.get_reset_id(plan)) }}
+        {{ dbt_backfill.mv_clauses(backfill.mv, columns, plan.backfill_id) }}
         as
         {{ dbt_backfill.get_fence_over_no_rows_sql(columns, fence) }}
     {%- endset -%}
-    {%- do steps.append({'name': 'empty the MV in the barrier ' ~ plan.epoch, 'sql': sql, 'replaces': true}) -%}
+    {%- do steps.append({'name': 'empty the MV in the barrier ' ~ plan.epoch, 'sql': sql}) -%}
     {{ return(steps) }}
 {% endmacro %}
 
@@ -290,7 +293,7 @@
     ) -%}
     {%- set version = plan.generation.get('version') -%}
     create or replace table {{ backfill.mv.render() }}
-    {{ dbt_backfill.mv_clauses(backfill.mv, columns, plan.backfill_id, dbt_backfill.get_reset_id(plan)) }}
+    {{ dbt_backfill.mv_clauses(backfill.mv, columns, plan.backfill_id) }}
     {%- if config.persist_relation_docs() %}
     comment {{ dbt_backfill.string_literal(model.description) }}
     {%- endif %}

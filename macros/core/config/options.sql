@@ -23,6 +23,7 @@
         'on_query_change': {'type': 'choice', 'choices': ['fail', 'rebuild']},
         'on_schema_change': {'type': 'choice', 'choices': ['ignore', 'fail', 'append_new_columns', 'sync_all_columns']},
         'on_gap': {'type': 'choice', 'choices': ['reanchor', 'sweep', 'fail']},
+        'on_foreign_write': {'type': 'choice', 'choices': ['reanchor', 'sweep', 'fail']},
         'replace_existing': {'type': 'boolean', 'default': false},
         'full_refresh_mode': {'type': 'choice', 'choices': ['in_place', 'beside']},
         'live_view': {'type': 'boolean', 'default': false},

@@ -80,11 +80,6 @@
 {% endmacro %}
 
 
-{% macro get_order(keys) %}
-    {{ return('descending' if dbt_backfill.is_descending(keys) else 'ascending') }}
-{% endmacro %}
-
-
 {#-
     Return tuple_predicate in the order of the backfill: `<` means that a key comes earlier in the backfill. `columns` are the key's columns, under
     any names.

@@ -11,7 +11,7 @@
         'range_row_count': 'bigint', 'sweeps': 'boolean', 'at_once': 'boolean', 'changed_row_count': 'bigint', 'deleted_row_count': 'bigint',
         'touched': 'array<array<string>>', 'query': 'string', 'query_hash': 'string', 'settings': 'map<string, string>',
         'vnode_count': 'int', 'backfill_mode': 'string', 'backfill_rate_limit': 'bigint', 'invocation_id': 'string',
-        'planned_at': 'timestamp_ltz', 'committed_at': 'timestamp_ltz', 'mv_snapshot_id': 'string',
+        'planned_at': 'timestamp_ltz', 'committed_at': 'timestamp_ltz',
         'sources': 'array<struct<' ~ dbt_backfill.source_fields() | join(': string, ') ~ ': string>>',
     } -%}
     {%- set derived = {} -%}
@@ -22,6 +22,7 @@
         {%- endfor -%}
     {%- endfor -%}
     {{ return({'recorded': recorded, 'derived': dict(derived, **{
+        'mv_snapshot_id': 'barrier.mv_version',
         'unique_key': 'barrier.key.name',
         'upstream_key': 'barrier.key.upstream',
         'key_types': 'barrier.key.type',
@@ -35,9 +36,9 @@
     {%- set columns, fields = dbt_backfill.history_columns(), [] -%}
     {%- for name, type in columns.recorded.items() -%} {%- do fields.append(name ~ ' ' ~ type) -%} {%- endfor -%}
     {%- set key = 'array<struct<name: string, upstream: string, type: string, position: string>>' -%}
-    {%- do fields.append('key ' ~ key ~ ', vnode_row_counts map<string, bigint>') -%}
+    {%- do fields.append('key ' ~ key ~ ', vnode_row_counts map<string, bigint>, mv_version string') -%}
     select
-        barrier.* except (key, vnode_row_counts)
+        barrier.* except (key, vnode_row_counts, mv_version)
         {%- for name, sql in columns.derived.items() %},
         {{ sql }} as {{ name }}
         {%- endfor %}

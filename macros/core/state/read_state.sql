@@ -12,21 +12,46 @@
       'log': the log of the table whose changes are read, see log_sql; absent if that table's kind has no log,
       'control': the control that users have set for the MV, see get_control_statement; {} if no control is set or if the control was not read,
       'written': the last epoch that the history is known to have; -1 if the history has no epoch; none if there is no history,
-      'executed': see get_state_sql
+      'executed': see get_state_sql,
+      'mv_columns', 'mv_moved': only with `of_mv`: the names of the MV's columns; and, on Delta, true if the MV has another version than the last
+        barrier has recorded, none if no version was recorded
     }
 
     Arguments:
       settings (dict): the session's settings, see read_settings; none if they are not compared. history_of (string): the id of the MV, if its history
       exists and is to be read; else none. controls_of (string): the id of the MV whose control is to be read; else none.
+      of_mv (boolean): true to read the columns of the MV, and on Delta to find out if it has moved.
 -#}
-{% macro read_state(relations, settings=none, history_of=none, controls_of=none) %}
+{% macro read_state(relations, settings=none, history_of=none, controls_of=none, of_mv=false) %}
     {%- set sql = dbt_backfill.get_state_sql(
         relations, history_of=history_of, followed=relations.get('feed') or relations.get('upstream'), control=controls_of is not none,
-        settings=settings is not none
+        settings=settings is not none, of_mv=of_mv
     ) -%}
-    {%- if controls_of is not none -%}
-        {%- set sql = 'begin\n    declare __bf_control string;\n    ' ~ dbt_backfill.get_control_statement(relations, controls_of)
-            ~ '\n    ' ~ sql ~ ';\nend' -%}
+    {%- set probes = of_mv and relations.options.file_format == 'delta' -%}
+    {%- if controls_of is not none or probes -%}
+        {%- set sql -%}
+            begin
+                declare __bf_control string;
+                {%- if probes %}
+                declare __bf_state string;
+                declare __bf_version bigint;
+                declare __bf_moved boolean;
+                {%- endif %}
+                {%- if controls_of is not none %}
+                {{ dbt_backfill.get_control_statement(relations, controls_of) }}
+                {%- endif %}
+                {%- if probes %}
+                set __bf_state = ({{ sql }});
+                set __bf_version = cast(get_json_object(get_json_object(__bf_state, '$.last'), '$.mv_version') as bigint);
+                if __bf_version is not null then
+                    {{ dbt_backfill.get_probe_statements(relations.mv, '__bf_version + 1') }}
+                end if;
+                select concat(left(__bf_state, length(__bf_state) - 1), coalesce(concat(',"mv_moved":', __bf_moved), ''), '}');
+                {%- else %}
+                {{ sql }};
+                {%- endif %}
+            end
+        {%- endset -%}
     {%- endif -%}
     {%- set read = dbt_backfill.run_json('observe the state', sql, relations.mv)[0] -%}
     {%- set written = none if not history_of else -1 if read.get('written') is none else read.written -%}
@@ -48,8 +73,9 @@
       followed (dict or none): the table whose log is to be read.
       control (boolean): true to return the value of the script's variable `__bf_control`.
       settings (boolean): true to read the session's common settings, see common_settings_sql; a run reads them once.
+      of_mv (boolean): true to read the names of the MV's columns. No row of the MV is read.
 -#}
-{% macro get_state_sql(relations, history_of=none, plan=none, followed=none, control=false, settings=false) -%}
+{% macro get_state_sql(relations, history_of=none, plan=none, followed=none, control=false, settings=false, of_mv=false) -%}
     {%- set log = dbt_backfill.ask(followed, 'log_sql')(followed)
         if followed and dbt_backfill.upstream_traits(followed).log_in_state else none -%}
     select to_json(struct(
@@ -60,6 +86,13 @@
         {{- ',\n        ' ~ dbt_backfill.common_settings_sql() ~ ' as settings' if settings }}
         {{- ',\n        ' ~ log ~ ' as log' if log }}
         {{- ',\n        __bf_control as control' if control }}
+        {%- if of_mv %},
+        (
+            {#- An Iceberg MV may have no columns, see get_reset_steps. #}
+            select array_remove(json_object_keys(to_json(struct(*), map('ignoreNullFields', 'false'))), '__bf_row')
+            from (select 1 as __bf_row) left join {{ relations.mv.render() }} as mv on false
+        ) as mv_columns
+        {%- endif %}
         {%- if history_of %},
         (
             select max(if(backfill_id = {{ dbt_backfill.string_literal(history_of) }}, epoch, null))

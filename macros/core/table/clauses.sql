@@ -37,7 +37,7 @@
         {%- set is_older = name == 'format-version' and value | int <= present.get(name, 0) | int -%}
         {%- if not is_older and not (is_default and (of_a_new_table or present.get(name))) -%} {%- do adopted.update({name: value}) -%} {%- endif -%}
     {%- endfor -%}
-    {%- for name in ['dbt_backfill.docs', 'dbt_backfill.reset', 'dbt_backfill.partitions'] if present.get(name) -%}
+    {%- for name in ['dbt_backfill.docs', 'dbt_backfill.partitions'] if present.get(name) -%}
         {%- do adopted.update({name: ''}) -%}
     {%- endfor -%}
     {%- if partitions -%} {%- do adopted.update({'dbt_backfill.partitions': tojson(partitions)}) -%} {%- endif -%}
@@ -54,9 +54,8 @@
     Arguments:
       column_names (list): the names of the columns and of the fields in them.
       types (list): the types of the columns.
-      reset_id (string): see get_reset_id; none if the MV is created.
 -#}
-{% macro mv_table_properties(column_names, backfill_id, types=[], reset_id=none) %}
+{% macro mv_table_properties(column_names, backfill_id, types=[]) %}
     {%- set needed = dbt_backfill.exact_table_properties() -%}
     {%- if dbt_backfill.get_file_format() == 'iceberg' -%}
         {%- set mode = 'merge-on-read' -%}
@@ -65,7 +64,7 @@
             'write.merge.mode': mode, 'write.update.mode': mode, 'write.delete.mode': mode,
         } -%}
         {#- A table that is replaced keeps its properties but loses the comments on its columns, see apply_docs. -#}
-        {%- do needed.update({'dbt_backfill.docs': '', 'dbt_backfill.reset': reset_id or ''}) -%}
+        {%- do needed.update({'dbt_backfill.docs': ''}) -%}
     {%- else -%}
         {%- set properties = {'delta.enableChangeDataFeed': 'true', 'delta.enableDeletionVectors': 'true'} -%}
         {%- do properties.update(dbt_backfill.get_needed_features(column_names, types)) -%}

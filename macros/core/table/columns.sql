@@ -276,6 +276,10 @@
         {%- do changes.append({'name': column.name, 'does': does, 'done': 'widened', 'property': 'delta.enableTypeWidening', 'value': 'true'}) -%}
     {%- endfor -%}
     {%- set layout = dbt_backfill._read_layout(mv, properties) if columns.drops else '' -%}
+    {%- if columns.drops and dbt_backfill.get_file_format() == 'iceberg' -%}
+        {%- set present = dbt_backfill.get_table_columns(mv) | map(attribute='name') | list -%}
+        {%- do dbt_backfill.check_lost_partitions(mv, present | reject('in', columns.drops) | list) -%}
+    {%- endif -%}
     {%- if dbt_backfill.is_redacted(layout) -%}
         {%- do dbt_backfill.refuse(
             'its query ' ~ changes[0].does ~ ', but Spark hides whether ' ~ table ~ ' is sorted by this column', undo
@@ -318,4 +322,37 @@
     {%- set described = dbt_backfill.run_table('describe ' ~ mv.identifier, 'describe table extended ' ~ mv.render()) -%}
     {%- for row in dbt_backfill.find_partitions(described) -%} {%- do parts.append(row[0] ~ ' ' ~ (row[1] or '')) -%} {%- endfor -%}
     {{ return(parts | join(' ')) }}
+{% endmacro %}
+
+
+{#-
+    Refuse to take columns off an Iceberg table by which it is partitioned, or was partitioned once. Iceberg keeps all earlier partitionings of a
+    table, also if the table is replaced, and cannot merge rows into a table if a column of one of them is missing.
+
+    The metadata table `files` has the fields of all partitionings. By default the name of a field is the name of its column, or begins with it. A
+    field with another name may belong to any column.
+
+    Arguments:
+      mv (relation): an existing table.
+      kept (list): the names of the columns that the table will have.
+-#}
+{% macro check_lost_partitions(mv, kept) %}
+    {%- set kept, lost, fields = kept | map('lower') | list, [], [] -%}
+    {%- for column in dbt_backfill.get_table_columns(mv) if column.name | lower not in kept -%} {%- do lost.append(column.name) -%} {%- endfor -%}
+    {%- if not lost -%} {{ return(none) }} {%- endif -%}
+    {%- for row in dbt_backfill.run_table('describe the partitions of ' ~ mv.identifier, 'describe ' ~ mv.render() ~ '.files') if row[0] == 'partition' -%}
+        {%- for field in modules.re.findall('[<,]`?([^:`]+)`?:', row[1]) -%} {%- do fields.append(field | lower) -%} {%- endfor -%}
+    {%- endfor -%}
+    {%- for field in fields -%}
+        {%- set of_kept, of_lost = [], [] -%}
+        {%- for name in kept -%} {%- if (field ~ '_').startswith(name ~ '_') -%} {%- do of_kept.append(name) -%} {%- endif -%} {%- endfor -%}
+        {%- for name in lost -%} {%- if (field ~ '_').startswith(name | lower ~ '_') -%} {%- do of_lost.append(name) -%} {%- endif -%} {%- endfor -%}
+        {%- if of_lost or not of_kept -%}
+            {%- do dbt_backfill.refuse(
+                'its query no longer returns ' ~ lost | join(', ') ~ ', but ' ~ mv.render() ~ ' is partitioned by the field ' ~ field
+                    ~ ', or was once, and Iceberg cannot merge rows into a table without the column of this field',
+                'Undo the change, or drop the MV with drop_backfill and run again'
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
 {% endmacro %}

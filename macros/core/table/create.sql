@@ -24,6 +24,10 @@
     {%- endif -%}
     {%- do dbt_backfill.check_location(backfill.mv) -%}
     {%- set names = columns | map(attribute='name') | map('lower') | list -%}
+    {#- A next generation replaces the MV in use. -#}
+    {%- if dbt_backfill.get_file_format() == 'iceberg' and dbt_backfill.load_table(this) is not none -%}
+        {%- do dbt_backfill.check_lost_partitions(this, names) -%}
+    {%- endif -%}
     {%- for option in ['partition_by', 'clustered_by'] -%}
         {#- Spark itself checks Iceberg's transforms. -#}
         {%- for column in dbt_backfill.as_list(config.get(option) or []) if modules.re.fullmatch('\\w+', column) and column | lower not in names -%}
@@ -71,16 +75,6 @@
 {%- endmacro %}
 
 
-{#-
-    Return an id of the run and the plan that replace the MV. Iceberg lets a statement replace a table even if other commits were made after the
-    statement began. This id shows such a late reset: the id of the late reset differs from the id of the committed reset, even if both runs execute
-    the same plan.
--#}
-{% macro get_reset_id(plan) %}
-    {{ return(plan.plan_id ~ ' of ' ~ invocation_id) }}
-{% endmacro %}
-
-
 {#- Return a select of these columns that returns no rows, but makes Spark evaluate the fence. -#}
 {% macro get_fence_over_no_rows_sql(columns, fence) -%}
     select
@@ -96,10 +90,10 @@
     Return the clauses for the format, location, properties and layout of the MV. With `buckets`, `clustered_by` has dbt-spark's meaning; without
     `buckets` it means liquid clustering.
 -#}
-{% macro mv_clauses(mv, columns, backfill_id, reset_id=none) -%}
+{% macro mv_clauses(mv, columns, backfill_id) -%}
     {%- set types = columns | map(attribute='type') | list -%}
     {%- set names = columns | map(attribute='name') | list + modules.re.findall('`([^`]*)`', types | join(' ')) -%}
-    {%- set properties = dict(dbt_backfill.mv_table_properties(names, backfill_id, types, reset_id), **{'dbt_backfill.mv': mv.render()}) -%}
+    {%- set properties = dict(dbt_backfill.mv_table_properties(names, backfill_id, types), **{'dbt_backfill.mv': mv.render()}) -%}
     {%- set partitions, clusters = dbt_backfill.get_configured_partitions(), dbt_backfill.as_list(config.get('clustered_by') or []) -%}
     {%- if partitions -%} {%- do properties.update({'dbt_backfill.partitions': tojson(partitions)}) -%} {%- endif -%}
     {{ dbt_backfill.table_clauses(mv, properties) }}

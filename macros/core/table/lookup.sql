@@ -1,10 +1,17 @@
 {#-
     Return a table from dbt's cache; none if the table does not exist. The cache has only the schemas of the session's own catalog. A table of another
     catalog has a name of three parts and is looked up in Spark.
+
+    Arguments:
+      reads (boolean): true for a table that is only read. If no model is built in its schema, the table is looked up in Spark as well: dbt would list
+        the whole schema, and a broken table in that schema would end the run.
 -#}
-{% macro load_table(relation) %}
-    {%- if dbt_backfill.get_catalog(relation) is none -%} {{ return(adapter.get_relation(none, relation.schema, relation.identifier)) }} {%- endif -%}
-    {{ return(dbt_backfill.find_table(relation)) }}
+{% macro load_table(relation, reads=false) %}
+    {%- set built = graph.nodes.values() | map(attribute='schema', default='') | map('lower') | list if reads else [] -%}
+    {%- if dbt_backfill.get_catalog(relation) is not none or reads and relation.schema | lower not in built -%}
+        {{ return(dbt_backfill.find_table(relation)) }}
+    {%- endif -%}
+    {{ return(adapter.get_relation(none, relation.schema, relation.identifier)) }}
 {% endmacro %}
 
 
@@ -102,6 +109,49 @@
         'partitions': row.get('partitionColumns') | string,
     }) }}
 {% endmacro %}
+
+
+{#-
+    Return the newest entries of a Delta table's log, newest first: a list of {'version', 'committed_at', 'operation', 'parameters'}. Trailing zeros of the times are removed, because only some connections return them, and each time must be
+    the same text over every connection.
+-#}
+{% macro read_delta_log(relation, limit) %}
+    {%- set log, sql = [], 'describe history ' ~ relation.render() ~ ' limit ' ~ limit -%}
+    {%- for row in dbt_backfill.run_table('read the log of ' ~ relation.identifier, sql) -%}
+        {%- set time = row['timestamp'] | string | replace('T', ' ') -%}
+        {%- do log.append({
+            'version': row['version'] | int,
+            'committed_at': time.rstrip('0').rstrip('.') if '.' in time else time,
+            'operation': row['operation'] | upper,
+            'parameters': row['operationParameters'] or '',
+        }) -%}
+    {%- endfor -%}
+    {{ return(log) }}
+{% endmacro %}
+
+
+{#-
+    Return statements of a script that set its variable `__bf_moved` to true if a Delta table has the version `version`. The version before it has to
+    exist: if the log does not list it any more, the variable is set to true as well.
+
+    Arguments:
+      version (string): a SQL expression of a number.
+      known (boolean): false to look for `version` only.
+-#}
+{% macro get_probe_statements(mv, version, known=true) -%}
+    {%- set sql = "execute immediate 'select 1 from " ~ mv.render() ~ " version as of ' || (" -%}
+    {%- set end = ") || ' where false';" -%}
+    set __bf_moved = {{ 'true' if known else 'false' }};
+    begin
+        declare exit handler for sqlstate '22003' begin end;
+        {%- if known %}
+        {{ sql ~ version ~ ' - 1' ~ end }}
+        set __bf_moved = false;
+        {%- endif %}
+        {{ sql ~ version ~ end }}
+        set __bf_moved = true;
+    end;
+{%- endmacro %}
 
 
 {#- Return the type that a column of `type` has in a table of this format: Iceberg has no integers of less than 32 bits. -#}

@@ -117,7 +117,9 @@
     {%- set kept = dbt_backfill.unaltered_partition_predicate(verified, verified.columns, '__bf_write.row.') -%}
     {#- A source row with the action `insert` matches no row of the MV; a separate source row deletes the existing rows of the key. Null keys are
         equal. -#}
-    {%- set matches, keys = ["repair.__bf_action != 'insert'"], [] -%}
+    {%- set matches, keys, committed = ["repair.__bf_action != 'insert'"], [], verified.state.committed -%}
+    {%- set repair = committed.plan_id ~ ' repair' -%}
+    {%- set mark = dbt_backfill.get_mark(verified, repair, 'repair') -%}
     {%- for column in dbt_backfill.mv_columns(verified.key) -%}
         {#- The row to write has a column of the same name, so the key's column gets another name. -#}
         {%- do keys.append(column ~ ' as __bf_key_' ~ loop.index) -%}
@@ -129,7 +131,7 @@
     {%- set sql -%}
         merge into {{ verified.mv.render() }} as mv
         using (
-            select * except (__bf_write), __bf_write.action as __bf_action, __bf_write.row.*
+            select * except (__bf_write), __bf_write.action as __bf_action, __bf_write.row.*{{ mark.column }}
             from (
                 select {{ keys | join(', ') }}, explode(if(
                     size(__bf_promised) = 1 and size(__bf_present) <= 1,
@@ -148,11 +150,17 @@
                 {{- ' and ' ~ kept if kept }}
         ) as repair
         on {{ matches | join(' and ') }}
-        when matched and repair.__bf_action = 'delete' then delete
+        when matched and repair.__bf_action = 'delete'{{ mark.condition }} then delete
         when matched then update set *
         when not matched and repair.__bf_action != 'delete' then insert *
     {%- endset -%}
+    {%- if verified.options.file_format == 'iceberg' -%}
+        {%- do dbt_backfill.run_table('mark the repair', dbt_backfill.get_mark_statement(committed.backfill_id, repair), verified.mv) -%}
+    {%- endif -%}
     {%- do dbt_backfill.run_table('repair the MV', sql, verified.mv) -%}
+    {%- if verified.options.file_format == 'iceberg' -%}
+        {%- do dbt_backfill.run_table('end the mark', dbt_backfill.get_mark_statement(committed.backfill_id), verified.mv) -%}
+    {%- endif -%}
 {% endmacro %}
 
 

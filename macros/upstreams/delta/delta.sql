@@ -16,34 +16,15 @@
 -#}
 {% macro delta_read_upstream(upstream, since, log=none) %}
     {%- set relation = upstream.relation -%}
-    {%- set log = dbt_backfill._read_delta_log(relation, 50) -%}
+    {%- set log = dbt_backfill.read_delta_log(relation, 50) -%}
     {%- set known = since is not none and since.get('version') is not none -%}
     {%- set missing = (log | last).version - since.version | int if known else 0 -%}
-    {%- if missing > 0 -%} {%- set log = dbt_backfill._read_delta_log(relation, log | length + missing) -%} {%- endif -%}
+    {%- if missing > 0 -%} {%- set log = dbt_backfill.read_delta_log(relation, log | length + missing) -%} {%- endif -%}
     {%- set start = log | selectattr('version', 'equalto', since.version | int) | list | first | default(none) if known else none -%}
     {%- set detail = {'id': since.id} if start and start.committed_at == since.committed_at else dbt_backfill.read_delta_detail(relation) -%}
     {{ return(dict(
         detail, relation=relation, version=log[0].version | string, committed_at=log[0].committed_at, log=log, complete=start is not none
     )) }}
-{% endmacro %}
-
-
-{#-
-    Return the newest entries of the log. Trailing zeros of the times are removed, because only some connections return them, and each time must be
-    the same text over every connection.
--#}
-{% macro _read_delta_log(relation, limit) %}
-    {%- set log, sql = [], 'describe history ' ~ relation.render() ~ ' limit ' ~ limit -%}
-    {%- for row in dbt_backfill.run_table('read the log of the upstream', sql) -%}
-        {%- set time = row['timestamp'] | string | replace('T', ' ') -%}
-        {%- do log.append({
-            'version': row['version'] | int,
-            'committed_at': time.rstrip('0').rstrip('.') if '.' in time else time,
-            'operation': row['operation'] | upper,
-            'parameters': row['operationParameters'] or '',
-        }) -%}
-    {%- endfor -%}
-    {{ return(log) }}
 {% endmacro %}
 
 

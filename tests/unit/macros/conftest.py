@@ -193,6 +193,7 @@ def options() -> dict[str, Any]:
         "on_query_change": "fail",
         "on_schema_change": "ignore",
         "on_gap": "reanchor",
+        "on_foreign_write": "reanchor",
         "full_refresh_mode": "in_place",
         "live_view": False,
         "file_format": "delta",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -34,7 +33,6 @@ def observe(
         exist: str = "mpb",
         properties: Any = None,
         type: str = "table",
-        history: Any = None,
         created: Any = None,
         **state: Any,
     ) -> Any:
@@ -52,8 +50,6 @@ def observe(
         ours = OURS if properties is None else properties
         macros.stub("read_table_properties", lambda relation: ours)
         macros.results = [[[stored(**state)]]] * (1 if "m" in exist or created else 2)
-        if history is not None:
-            macros.results.append([[json.dumps(history)]])
         return macros.call("observe_state", backfill)
 
     return observe
@@ -89,7 +85,7 @@ def test_an_mv_that_is_not_there_yet_is_about_to_be_created(
     state = observed.pop("state")
     committed = state.pop("committed")
 
-    assert observed == {"mv": None, "late_reset": None, "analysis": analysis}
+    assert observed == {"mv": None, "analysis": analysis}
     assert committed["backfill_id"]
     assert (state["missing"], state["epoch"], state["row_count"]) == (True, 0, 0)
     assert not state["finished"] and not state["dirty"]
@@ -326,7 +322,7 @@ def test_controls_of_others_that_appear_later_are_refused(
     macros: Macros, observe: Observe, refused: Any
 ) -> None:
     with refused(NO_CONTROLS):
-        observe(control=json.dumps({"foreign": True}))
+        observe(control='{"foreign": true}')
 
 
 FOREIGN = (
@@ -373,112 +369,6 @@ def test_another_format_than_the_mv_was_made_in_is_refused(
         "change, or drop lake.mv and lake.mv__progress to build the MV again."
     ):
         observe(properties={**OURS, **properties})
-
-
-@pytest.fixture
-def observe_iceberg(macros: Macros, observe: Observe, options: Any, make_plan: Any) -> Observe:
-    """Return what a run observes of an Iceberg MV that the last barrier has left at snapshot 11."""
-    options["file_format"] = "iceberg"
-    committed = make_plan(epoch=2, mv_snapshot_id="11", committed_at="2024-05-01T10:00:00Z")
-
-    def observe_iceberg(snapshot: str, history: Any = None, reset: str = "", **state: Any) -> Any:
-        properties = {
-            **OURS, "format": "iceberg/parquet", "current-snapshot-id": snapshot,
-            "dbt_backfill.reset": reset,
-        }  # fmt: skip
-        return observe(properties=properties, history=history, **{"committed": committed, **state})
-
-    return observe_iceberg
-
-
-BEGUN_ANEW = "lake.mv was reset by something else, such as a late full refresh"
-AT = "2024-05-01T10:00:00Z"
-KNOWN = {"mv_snapshot_id": "11", "committed_at": AT}
-
-# Each entry: the MV's snapshot, its history, other facts, and whether a late reset is found.
-HISTORIES: dict[str, tuple[str, dict[str, int] | None, dict[str, Any], bool]] = {
-    "as its last barrier left it": ("11", None, {}, False),
-    "no barrier has left it anywhere": ("12", None, {"last": {}}, False),
-    # An interrupted run has written to the MV, or the MV was compacted.
-    "written on": ("12", {"entries": 1, "ancestors": 1}, {}, False),
-    "gone back to": ("12", {"entries": 2, "ancestors": 1}, {}, False),
-    "the snapshot of the barrier has expired": ("12", {"entries": 0, "begun": 0}, {}, False),
-    "written on, and empty": (
-        "12", {"entries": 1, "ancestors": 1, "begun": 0, "rows": 0}, {}, False
-    ),
-    # A reset, or a reset that was given up, has made the new snapshot.
-    "replaced by a reset": ("12", None, {"planned": {"kind": "reset"}}, False),
-    "replaced by one that was given up": ("12", None, {"planned": {"kind": "abandon"}}, False),
-    # Iceberg lets a late reset replace the MV. The MV is empty, so a rebuild loses nothing.
-    "begun anew, and empty": (
-        "12", {"entries": 1, "ancestors": 0, "begun": 1, "rows": 0}, {}, True
-    ),
-    "begun anew long ago, and empty": (
-        "12", {"entries": 0, "ancestors": 0, "begun": 1, "rows": 0}, {}, True
-    ),
-    # The commit has written to the MV after the late reset, so the MV's snapshot no longer shows
-    # the reset.
-    "the last commit has found it begun anew": (
-        "11", None, {"last": {**KNOWN, "begun_anew": True}}, True
-    ),
-    # Rows that were merged after the reset may be lost, because they were not committed.
-    "replaced by a reset that was not committed": (
-        "12", {"entries": 1, "ancestors": 0, "begun": 1, "root": "12", "rows": 7}, {"reset": "p1"},
-        True,
-    ),
-    "the same, and its root has expired": (
-        "12", {"entries": 1, "ancestors": 0, "begun": 1, "root": None, "rows": 7}, {"reset": "p1"},
-        True,
-    ),
-    # Two runs have executed one reset: one of them has replaced the MV last, and the other one has
-    # committed the reset.
-    "replaced by two runs for one reset, and compacted": (
-        "12", {"entries": 1, "ancestors": 1},
-        {"reset": "p1 of b", "last": {**KNOWN, "mv_root_id": "9", "mv_reset_id": "p1 of a"}}, False,
-    ),
-    "the same, and its snapshot has expired": (
-        "12", {"entries": 0, "ancestors": 0, "begun": 0, "root": "9"},
-        {"reset": "p1 of b", "last": {**KNOWN, "mv_root_id": "9", "mv_reset_id": "p1 of a"}}, False,
-    ),
-    "replaced by the last reset, and written on": (
-        "12", {"entries": 1, "ancestors": 1},
-        {"reset": "p1", "last": {**KNOWN, "mv_reset_id": "p1"}}, False,
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("at", "history", "known", "anew"), HISTORIES.values(), ids=HISTORIES)
-def test_an_iceberg_mv_goes_on_or_is_to_be_reset(
-    macros: Macros, observe_iceberg: Observe, make_plan: Any, at: str, history: Any,
-    known: dict[str, Any], anew: bool,
-) -> None:  # fmt: skip
-    more = {"last": KNOWN, **known}
-    committed = make_plan(epoch=2, **more.pop("last"))
-    observed = observe_iceberg(at, history, committed=committed, **more)
-
-    assert observed["late_reset"] == (BEGUN_ANEW if anew else None)
-    assert len(macros.statements) == (1 if history is None else 2)
-
-
-@pytest.mark.parametrize(
-    "history",
-    [
-        {"entries": 1, "ancestors": 0, "begun": 1, "rows": 7},
-        {"entries": 0, "ancestors": 0, "begun": 1, "rows": 7},
-        {"entries": 1, "ancestors": 0, "begun": 0, "rows": 0},
-    ],
-    ids=["replaced", "replaced long ago", "rolled back"],
-)
-def test_an_iceberg_mv_that_was_replaced_is_refused(
-    observe_iceberg: Observe, refused: Any, history: Any
-) -> None:
-    with refused(
-        "lake.mv was replaced or rolled back by something else since the barrier 2 "
-        "(snapshot 11). Undo that change, or drop lake.mv and lake.mv__progress to build the MV "
-        "again, or drop only the state (dbt run-operation drop_backfill --args '{model: mv, "
-        "keep_mv: true}') to adopt the table."
-    ):
-        observe_iceberg("12", history)
 
 
 @pytest.mark.parametrize("exist", ["", "mpb"])

@@ -45,8 +45,6 @@ def run(
         barriers_per_run: int | None = None,
         rebuild: str | None = None,
         rows: int | None = 5,
-        begun_anew: int | None = None,
-        found_anew: str | None = None,
         deployed: int | None = None,
         query_changed: str | None = None,
         **state: Any,
@@ -69,8 +67,7 @@ def run(
             more = macros.context["settings"].get(state["epoch"] + 1, state["control"])
             plan = make_plan(kind=left.pop(0), epoch=state["epoch"] + 1, range_row_count=rows)
             counts = {"changed": 2, "deleted": 1} if plan["kind"] == "advance" else {}
-            noted = {"begun_anew": True} if plan["epoch"] == begun_anew else {}
-            noted |= {"query_hash": "other"} if plan["epoch"] == deployed else {}
+            noted = {"query_hash": "other"} if plan["epoch"] == deployed else {}
             after = make_state(
                 epoch=plan["epoch"], finished=not left, committed={**plan, **noted}
             ) | {"written": state["written"], "control": more}
@@ -82,7 +79,7 @@ def run(
 
         macros.stub("run_barrier", run_barrier)
         found = {"written": None, "control": {}, **make_state(**state)}
-        observed = {"state": found, "late_reset": found_anew, "analysis": found["epoch"]}
+        observed = {"state": found, "analysis": found["epoch"]}
         result = macros.call("run_barriers", backfill, observed, rebuild)
         return {**result, "left": left}
 
@@ -91,8 +88,6 @@ def run(
 
 ADVANCE3 = ["advance"] * 3
 REFRESH = {"rebuild": "full refresh"}
-LATE = "lake.mv was reset by something else, such as a late full refresh"
-FOUND_LATE = "a late full refresh has reset it"
 
 # Each entry: the kinds of the barriers, the options of the run, and the expected result.
 RUNS: dict[str, tuple[list[str], dict[str, Any], dict[str, Any]]] = {
@@ -143,35 +138,12 @@ RUNS: dict[str, tuple[list[str], dict[str, Any], dict[str, Any]]] = {
         ["advance", "reset", "advance"], {"barriers_per_run": 1, **REFRESH},
         {"barriers": 3, "rebuilds": ["full refresh", "full refresh", None]},
     ),
-    # The reset that was given up may have emptied the MV.
-    "a full refresh after one that was given up": (
-        ["abandon", "reset", "advance"], {"barriers_per_run": 1, "begun_anew": 3, **REFRESH},
-        {"rebuilds": ["full refresh", "full refresh", None]},
-    ),
     "a full refresh of an MV that is about to be created": (
         ["advance"], {"barriers_per_run": 1, "missing": True, **REFRESH}, {"rebuilds": [None]}
     ),
     "a changed query": (
         ["reset", "advance"], {"barriers_per_run": 1, "query_changed": "its query changed"},
         {"rebuilds": ["its query changed", None]},
-    ),
-    "an MV that was begun anew": (
-        ["reset", "advance"], {"barriers_per_run": 1, "found_anew": LATE},
-        {"rebuilds": [LATE, None]},
-    ),
-    "a full refresh of one": (
-        ["reset", "advance"], {"barriers_per_run": 1, "found_anew": LATE, **REFRESH},
-        {"rebuilds": ["full refresh", None]},
-    ),
-    "a changed query of one": (
-        ["reset", "advance"],
-        {"barriers_per_run": 1, "found_anew": LATE, "query_changed": "its query changed"},
-        {"rebuilds": ["its query changed", None]},
-    ),
-    # A late full refresh has emptied the MV in the middle of this run.
-    "one that a barrier finds": (
-        ["advance", "reset", "advance"], {"barriers_per_run": 1, "begun_anew": 3},
-        {"barriers": 3, "rebuilds": [None, FOUND_LATE, None]},
     ),
 }  # fmt: skip
 

@@ -166,7 +166,7 @@ def test_a_full_refresh_replaces_a_table_of_its_format_and_a_view(
 def test_it_is_said_what_an_adoption_is_about_to_do(
     macros: Macros, backfill: Any, existing: Any, make_state: Any, count: int, rows: str
 ) -> None:
-    observed = {"state": make_state(), "mv": None, "late_reset": None, "analysis": None}
+    observed = {"state": make_state(), "mv": None, "analysis": None}
     for name, answer in {
         "check_leftovers_are_ours": None, "read_left_state": None, "prepare_creation": [],
         "create_backfill": None, "get_set_properties_sql": "alter", "adopted_properties": {},

@@ -25,14 +25,13 @@ def find(
         next_of: str | None = "b1",
         rebuild: str | None = None,
         change: str | None = None,
-        late_reset: str | None = None,
         **state: Any,
     ) -> Any:
         options["full_refresh_mode"] = mode
         macros.stub("load_table", lambda relation: relation if exists else None)
         macros.stub("find_change", lambda *_: {"rebuild": change, "columns": None})
         macros.stub("read_next_of", lambda next: next_of if exists else None)
-        observed = {"state": make_state(**state), "late_reset": late_reset, "analysis": {}}
+        observed = {"state": make_state(**state), "analysis": {}}
         return macros.call("find_next_generation", backfill, observed, rebuild)
 
     return find
@@ -69,7 +68,6 @@ def test_a_swap_that_is_planned_goes_on_too(find: Any, make_plan: Any) -> None:
 
 def test_what_nobody_can_use_is_rebuilt_in_place(find: Any, make_plan: Any) -> None:
     assert find(rebuild="full refresh", missing=True) is None
-    assert find(rebuild="full refresh", late_reset="it was begun anew") is None
     assert find(rebuild="full refresh", planned=make_plan(kind="reset")) is None
 
 

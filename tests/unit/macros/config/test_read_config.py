@@ -36,6 +36,7 @@ def test_only_unique_key_has_to_be_given(read: Any) -> None:
         "on_query_change": "fail",
         "on_schema_change": "ignore",
         "on_gap": "reanchor",
+        "on_foreign_write": "reanchor",
         "full_refresh_mode": "in_place",
         "live_view": False,
         "replace_existing": False,
@@ -109,6 +110,7 @@ def test_a_run_with_a_budget_goes_on_until_it_is_spent_unless_barriers_are_count
         ("on_gap", "reanchor", "reanchor"),
         ("on_gap", "sweep", "sweep"),
         ("on_gap", "fail", "fail"),
+        ("on_foreign_write", "sweep", "sweep"),
         ("full_refresh_mode", "beside", "beside"),
         ("file_format", "delta", "delta"),
         ("file_format", "iceberg", "iceberg"),
@@ -252,8 +254,8 @@ def test_a_misspelt_option_is_refused_with_the_names_there_are(
         f"there is no option '{name}'. The options of a backfilled_mv are unique_key, "
         "upstream_key, backfill_rate_limit, barriers_per_run, backfill_mode, vnode_count, "
         "backfill_vnodes, backfill_order, backfill_partitions, check_key, on_query_change, "
-        "on_schema_change, on_gap, replace_existing, full_refresh_mode, live_view, file_format, "
-        "change_feed, run_minutes, run_rows, barrier_seconds, take_turns, "
+        "on_schema_change, on_gap, on_foreign_write, replace_existing, full_refresh_mode, "
+        "live_view, file_format, change_feed, run_minutes, run_rows, barrier_seconds, take_turns, "
         "replicate, replica_rows, compact_every, sort_when_finished, and dbt's own. "
         "Move options that another tool reads into meta."
     )

@@ -74,7 +74,7 @@ def made(macros: Macros, backfill: Any) -> Callable[..., int]:
     [
         {"dirty": True},
         {"upstream_version": None},
-        {"committed": {"begun_anew": True}},
+        {"committed": {"foreign_write": {"text": "UPDATE"}}},
     ],
 )
 def test_the_view_of_before_stays_where_the_state_is_of_no_version(

@@ -33,6 +33,7 @@ def clone(macros: Macros, make_state: Any, make_plan: Any) -> Clone:
         state: Any = None,
         file_format: str = "delta",
         original: Any = None,
+        foreign: Any = None,
         **arguments: Any,
     ) -> list[str]:
         config["file_format"] = file_format
@@ -50,6 +51,7 @@ def clone(macros: Macros, make_state: Any, make_plan: Any) -> Clone:
         macros.stub("read_version", lambda original, table: str(next(left)))
         observed = make_state(committed=make_plan(epoch=2), **(state or {}))
         macros.stub("observe_existing", lambda original, existing: {"state": observed})
+        macros.stub("observe_mv", lambda original, state: {**state, "foreign_write": foreign})
         macros.call("clone_backfill", "mv", source, **arguments)
         return [" ".join(statement.sql.split()) for statement in macros.statements]
 
@@ -100,6 +102,8 @@ def test_an_original_that_does_not_stand_still_is_not_copied(
         clone(state={"planned": make_plan()})
     with refused("its barrier 3 has begun but is not committed"):
         clone(state={"dirty": True})
+    with refused("something else than its barriers wrote to prod.mv (UPDATE in version 7)"):
+        clone(foreign={"text": "UPDATE in version 7"})
     assert macros.statements == []
 
 

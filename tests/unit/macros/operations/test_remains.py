@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -34,13 +33,12 @@ def find(macros: Macros, relations: dict[str, Any], stored: Callable[..., str]) 
     def find(
         tables: dict[str, dict[str, str]],
         owners: dict[str, Any] | None = None,
-        history: Any = None,
         **state: Any,
     ) -> dict[str, Any]:
         macros.tables = {
             relations[name].render(): Table(properties=found) for name, found in tables.items()
         }
-        macros.results = [[[stored(**state)]], *([[[json.dumps(history)]]] if history else [])]
+        macros.results = [[[stored(**state)]]]
         existing = {name: r if name in tables else None for name, r in relations.items()}
         found: dict[str, Any] = macros.call("find_remains", relations, existing, owners or {})
         return found
@@ -124,37 +122,24 @@ def test_a_table_that_another_node_makes_is_not_whatever_its_properties_say(find
     assert found["foreign"] == {"progress": "is built by the model mv__progress"}
 
 
-RESET = {"dbt_backfill.reset": "p1 of another run"}
-REPLACED = {"entries": 1, "ancestors": 0, "begun": 1, "rows": 7}
 SNAPSHOT = {"current-snapshot-id": "12"}
+WRITE = {"text": "append in snapshot 12", "replaced": True}
 
 
 @pytest.fixture
-def find_iceberg(find: Find, make_plan: Callable[..., Any]) -> Find:
-    """Return what is found for an Iceberg MV at snapshot 12.
+def find_iceberg(find: Find, macros: Macros) -> Find:
+    """Return what is found for an Iceberg MV at snapshot 12, after this foreign write."""
 
-    The last barrier left it at 11, or at `known`.
-    """
-    at = "2024-05-01T10:00:00Z"
-
-    def find_iceberg(history: Any = None, known: str = "11", **given: Any) -> dict[str, Any]:
-        mv = OURS | SNAPSHOT | given.pop("properties", {})
-        committed = make_plan(epoch=2, mv_snapshot_id=known, committed_at=at)
-        return find({**WHOLE, "mv": mv}, history=history, **({"committed": committed} | given))
+    def find_iceberg(write: Any, **given: Any) -> dict[str, Any]:
+        macros.stub("observe_mv", lambda relations, state: {**state, "foreign_write": write})
+        return find({**WHOLE, "mv": OURS | SNAPSHOT}, **given)
 
     return find_iceberg
 
 
-@pytest.mark.parametrize(
-    "given",
-    [{}, {"properties": RESET}, {"planned": {"kind": "reset"}}],
-    ids=["", "after a reset", "before a reset"],
-)
-def test_an_iceberg_table_that_was_replaced_is_not_although_it_has_them(
-    find_iceberg: Find, given: Any
-) -> None:
+def test_an_iceberg_table_that_was_replaced_is_not_although_it_has_them(find_iceberg: Find) -> None:
     """For example, a `table` model replaced the MV and was removed later."""
-    found = find_iceberg(REPLACED, **given)
+    found = find_iceberg(WRITE)
 
     assert found["ours"] == ["progress", "barriers"]
     assert found["foreign"] == {
@@ -163,20 +148,19 @@ def test_an_iceberg_table_that_was_replaced_is_not_although_it_has_them(
 
 
 @pytest.mark.parametrize(
-    "given",
+    ("write", "owners"),
     [
-        {"known": "12"},
-        {"history": {**REPLACED, "ancestors": 1}},
-        {"history": {**REPLACED, "rows": 0}},
-        {"history": {**REPLACED, "entries": 0, "begun": 0}},
-        {"properties": RESET, "history": {**REPLACED, "rows": 0}},
-        {"planned": {"kind": "reset"}, "history": {**REPLACED, "rows": 0}},
-        {"owners": {"lake.mv": owner("mv", "backfilled_mv")}},
+        (None, {}),
+        ({**WRITE, "replaced": False}, {}),
+        ({**WRITE, "plan": "p1"}, {}),
+        (WRITE, {"lake.mv": owner("mv", "backfilled_mv")}),
     ],
-    ids=["as it was left", "written on", "empty", "expired", "reset", "being reset", "a model's"],
+    ids=["as it was left", "written on", "a late reset", "a model's"],
 )
-def test_an_iceberg_mv_that_may_be_what_a_barrier_left_is(find_iceberg: Find, given: Any) -> None:
-    found = find_iceberg(**given)
+def test_an_iceberg_mv_that_may_be_what_a_barrier_left_is(
+    find_iceberg: Find, write: Any, owners: Any
+) -> None:
+    found = find_iceberg(write, owners=owners)
 
     assert (found["ours"], found["foreign"]) == (["mv", "progress", "barriers"], {})
 

@@ -19,11 +19,10 @@ def rescale(macros: Macros, verified: Any, make_plan: Any) -> Callable[..., list
     The MV has 4 vnodes.
     """
 
-    def rescale(vnode_count: Any, late_reset: Any = None, more: Any = None, **state: Any) -> Any:
+    def rescale(vnode_count: Any, foreign: Any = None, more: Any = None, **state: Any) -> Any:
         executed: list[Any] = []
-        operated = {
-            **verified, "state": {**verified["state"], **state}, "late_reset": late_reset
-        }  # fmt: skip
+        operated = {**verified, "state": {**verified["state"], **state}}
+        macros.stub("observe_mv", lambda operated, state: {**state, "foreign_write": foreign})
 
         def run(operated: Any, plan: Any) -> Any:
             executed.append((plan["vnode_count"], plan["plan_id"] == "new"))
@@ -70,7 +69,7 @@ def test_a_plan_that_was_left_is_executed_first(rescale: Any, make_plan: Any) ->
         ({"planned": {"kind": "advance"}}, "its barrier 3 has begun but is not committed"),
         ({"dirty": True}, "its barrier 3 has begun but is not committed"),
         ({"upstream_version": None}, "the MV cannot be rescaled before its next run, because noth"),
-        ({"late_reset": "it was begun anew"}, "the MV cannot be rescaled before its next run, be"),
+        ({"foreign": {"text": "UPDATE"}}, "the MV cannot be rescaled before its next run, be"),
     ],
 )
 def test_what_the_next_run_has_to_do_comes_first(

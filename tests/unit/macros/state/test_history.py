@@ -13,9 +13,9 @@ SHOWN = [
     "range_high", "last_range", "vnodes", "range_row_count", "sweeps", "at_once",
     "changed_row_count", "deleted_row_count", "touched", "query", "query_hash", "settings",
     "vnode_count", "backfill_mode", "backfill_rate_limit", "invocation_id", "planned_at",
-    "committed_at", "mv_snapshot_id", "sources", "upstream", "upstream_id", "upstream_version",
-    "upstream_committed_at", "feed", "feed_id", "feed_version", "feed_committed_at", "unique_key",
-    "upstream_key", "key_types", "vnode_row_counts",
+    "committed_at", "sources", "upstream", "upstream_id", "upstream_version",
+    "upstream_committed_at", "feed", "feed_id", "feed_version", "feed_committed_at",
+    "mv_snapshot_id", "unique_key", "upstream_key", "key_types", "vnode_row_counts",
 ]  # fmt: skip
 
 

@@ -48,7 +48,6 @@ def test_an_mv_in_iceberg_can_be_followed_and_is_merged_into_cheaply(macros: Mac
         "write.delete.mode": "merge-on-read",
         **SERIALIZABLE,
         "dbt_backfill.docs": "",
-        "dbt_backfill.reset": "",
         "dbt_backfill.id": "b1",
         "dbt_backfill.format": "2",
     }
@@ -179,8 +178,8 @@ def test_what_the_owner_of_an_iceberg_table_has_set_stays(macros: Macros, adopte
     modes = {"write.update.mode": "merge-on-read", "write.delete.mode": "merge-on-read"}
     distribution = {"write.merge.distribution-mode": "none"}
 
-    made = adopted(**{"write.merge.mode": "copy-on-write", "dbt_backfill.reset": "p1"})
-    assert made == {**modes, **distribution, **SERIALIZABLE, **OWN, "dbt_backfill.reset": ""}
+    made = adopted(**{"write.merge.mode": "copy-on-write"})
+    assert made == {**modes, **distribution, **SERIALIZABLE, **OWN}
 
     macros.config["tblproperties"] = {"format-version": "3"}
     assert adopted(**{"format-version": "2"})["format-version"] == "3"

@@ -196,7 +196,7 @@ def order(macros: Macros) -> Callable[..., str]:
 
     def order(plan: dict[str, Any]) -> str:
         assert len({column.get("order") for column in plan["key"]}) == 1
-        return str(macros.call("get_order", plan["key"]))
+        return "descending" if macros.call("is_descending", plan["key"]) else "ascending"
 
     return order
 

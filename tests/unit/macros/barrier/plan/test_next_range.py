@@ -183,17 +183,6 @@ def test_without_a_rate_limit_the_range_is_all_that_remains(add_range: Any, macr
     assert macros.statements == []
 
 
-@pytest.mark.parametrize("rate_limit", [None, 10])
-def test_a_plan_tells_whether_it_has_a_range(
-    macros: Macros, add_range: Any, rate_limit: int | None
-) -> None:
-    ranged = add_range(rate_limit=rate_limit)
-
-    assert macros.call("moves_position", ranged)
-    stays = {**ranged, "range_high": ["1", "2"], "last_range": False}
-    assert not macros.call("moves_position", stays)
-
-
 def test_a_stored_bound_saves_the_pass_over_the_keys(add_range: Any, macros: Macros) -> None:
     plan = add_range(next_bounds=[["7", "8"]])
 

@@ -1,0 +1,193 @@
+{#-
+    This file finds writes to the MV that no barrier has made: an INSERT, UPDATE, DELETE or RESTORE of another writer, or a late statement of a plan
+    that was given up. Each barrier records the MV's version that it leaves. Each statement of a barrier that writes rows carries the id of its plan
+    into the log of the MV: on Delta as a condition of the MERGE (get_mark), on Iceberg as a property of the snapshot (get_mark_statement). So the
+    next barrier can distinguish the commits after the recorded version. Commits that change no row do not count, such as a compaction, a VACUUM, an
+    expiry, or a change of properties or comments. After any other commit, the barrier compares the MV with the query; the option `on_foreign_write`
+    says how.
+-#}
+
+
+{#-
+    Return the state with what was committed to the MV after the last barrier: {
+      'mv_version': the MV's version up to which every commit is known; none if no barrier has recorded a version,
+      'mv_seen': the MV's version now; the same as 'mv_version' without a foreign write,
+      'foreign_write': the newest foreign write; none if there is none: {
+          'text': what was committed, such as `UPDATE in version 7, at 2026-11-28 13:44:15`,
+          'replaced': true if the MV was replaced or rolled back, or if its commits are not listed any more,
+          'plan': the id of the plan if the write is a late statement of this MV; none or absent if it is not}
+    }
+    The log of the MV is read only if the MV has another version than the last barrier has recorded.
+
+    Arguments:
+      state (dict): as read_state returned it at the beginning of a run, or as commit_barrier returned it.
+-#}
+{% macro observe_mv(relations, state) %}
+    {%- set committed, planned, is_iceberg = state.committed, state.get('planned'), relations.options.file_format == 'iceberg' -%}
+    {%- set first = 'none' if is_iceberg else '0' -%}
+    {%- set known = committed.get('mv_version') or committed.get('mv_snapshot_id') or (first if committed.kind == 'create' else none) -%}
+    {%- set unmoved = dict(state, mv_version=known, mv_seen=known, foreign_write=committed.get('foreign_write')) -%}
+    {%- set moved = state.get('mv_head') not in [none, known] if is_iceberg else state.get('mv_moved') or committed.get('mv_unclear') or known is none -%}
+    {%- if state.get('missing') or not moved -%} {{ return(unmoved) }} {%- endif -%}
+    {#- The last statements of the committed plan may arrive twice, which changes nothing until the next plan is stored. -#}
+    {%- set own = [(planned or committed).get('plan_id'), committed.get('plan_id') ~ ' repair']
+        + ([committed.plan_id] if committed.get('mv_unclear') else []) -%}
+    {%- if is_iceberg and known is none -%}
+        {%- set found = {'version': state.mv_head} -%}
+    {%- elif is_iceberg -%}
+        {%- set sql = 'select to_json(struct(*)) from (' ~ dbt_backfill.get_foreign_write_sql(
+            relations, committed.backfill_id, known, own, stops=planned is not none and dbt_backfill.kind_of(planned).repairs
+        ) ~ ')' -%}
+        {%- set found = dbt_backfill.run_json('read the snapshots of ' ~ relations.mv.identifier, sql, relations.mv)[0] -%}
+    {%- else -%}
+        {%- set plans = ([planned] if planned else []) + ([committed] if committed.get('mv_unclear') or not planned else []) -%}
+        {%- set found = dbt_backfill.find_foreign_write(relations.mv, known, own, plans) -%}
+    {%- endif -%}
+    {%- set foreign = committed.get('foreign_write') or found.get('foreign_write') -%}
+    {{ return(dict(state, mv_version=known if foreign else found.version, mv_seen=found.version, foreign_write=foreign)) }}
+{% endmacro %}
+
+
+{#-
+    Return the current version of a Delta MV, and the newest foreign write after a version: {'version', 'foreign_write': see observe_mv}.
+
+    Arguments:
+      known (string or none): a version of the MV; none to return only the current version.
+      own (list): the marks of this MV's own writes after that version, see get_mark.
+      plans (list): the plans to which these writes belong. Their ALTERs, and their replacements of the MV, have no mark.
+-#}
+{% macro find_foreign_write(mv, known, own, plans) %}
+    {%- set log = dbt_backfill.read_delta_log(mv, 1 if known is none else 50) -%}
+    {%- set missing = (log | last).version - known | int - 1 if known is not none else 0 -%}
+    {%- if missing > 0 -%} {%- set log = dbt_backfill.read_delta_log(mv, log | length + missing) -%} {%- endif -%}
+    {%- set version = log[0].version | string -%}
+    {%- if known is none -%} {{ return({'version': version}) }} {%- endif -%}
+    {%- set traits = {'replaces': false, 'alters': false, 'repairs': plans | length == 1} -%}
+    {%- for plan in plans -%}
+        {%- do traits.update({
+            'replaces': traits.replaces or dbt_backfill.replaces_mv(plan), 'alters': traits.alters or (plan.get('fills') or plan.get('drops')),
+            'repairs': traits.repairs and dbt_backfill.kind_of(plan).repairs,
+        }) -%}
+    {%- endfor -%}
+    {%- for entry in log if entry.version > known | int -%}
+        {%- set operation = entry.operation -%}
+        {%- set mark = modules.re.search('__bf_plan#\\d+ = (\\w+(?: repair)?)\\)', entry.parameters | string) -%}
+        {%- set is_own = mark and mark.group(1) in own or traits.replaces and 'REPLACE TABLE' in operation
+            or traits.alters and operation in ['ADD COLUMNS', 'DROP COLUMNS'] -%}
+        {#- Everything before the last write of such a plan was compared. -#}
+        {%- if is_own and traits.repairs -%} {{ return({'version': version}) }} {%- endif -%}
+        {%- set changes_no_row = operation in [
+            'OPTIMIZE', 'REORG', 'VACUUM START', 'VACUUM END', 'SET TBLPROPERTIES', 'UNSET TBLPROPERTIES', 'CHANGE COLUMN', 'CHANGE COLUMNS',
+            'ADD CONSTRAINT', 'DROP CONSTRAINT', 'CLUSTER BY', 'UPGRADE PROTOCOL', 'ADD FEATURE', 'DROP FEATURE', 'COMPUTE STATS', 'LOG COMPACTION',
+        ] -%}
+        {%- if not is_own and not changes_no_row -%}
+            {{ return({'version': version, 'foreign_write': {
+                'text': operation ~ ' in version ' ~ entry.version ~ ', at ' ~ entry.committed_at,
+                'replaced': 'REPLACE TABLE' in operation or operation == 'RESTORE', 'plan': mark.group(1) if mark else none,
+            }}) }}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- set unlisted = (log | last).version > known | int + 1 or log[0].version < known | int -%}
+    {{ return({'version': version} if not unlisted else {'version': version, 'foreign_write': {
+        'text': 'commits after version ' ~ known ~ ' that its log does not list any more', 'replaced': true,
+    }}) }}
+{% endmacro %}
+
+
+{#-
+    Return a select of one row about an Iceberg MV: its current snapshot `version` (`none` without a snapshot), and `foreign_write`, the newest write
+    of another writer after a snapshot, see observe_mv. The select walks from the current snapshot to its parent, and so on.
+
+    The branch is read before the snapshots. So the list of snapshots has the current snapshot, even if another snapshot is committed during the read.
+
+    Arguments:
+      backfill_id (string): the id of the MV, see get_mark_statement.
+      known (string or none): the snapshot at which the walk ends; `none` for the beginning of the table. None to return only the current snapshot.
+      own (list): the marks of this MV's own snapshots.
+      stops (boolean): true to end the walk at the first of these snapshots: everything before it was compared or replaced.
+-#}
+{% macro get_foreign_write_sql(relations, backfill_id, known, own, stops=false) -%}
+    {%- set mv, marks = relations.mv.render(), [] -%}
+    {%- for mark in own -%} {%- do marks.append(dbt_backfill.string_literal(mark)) -%} {%- endfor -%}
+    {%- set is_own = 'coalesce(commits[walk.at].mark in (' ~ marks | join(', ') ~ '), false)' -%}
+    {%- set from_start = known == 'none' -%}
+    {%- set no_write = 'cast(null as struct<text: string, replaced: boolean, plan: string>)' -%}
+    select
+        coalesce(cast(head as string), 'none') as version,
+        {%- if known is none %}
+        {{ no_write }} as foreign_write
+        {%- else %}
+        aggregate(
+            sequence(1, size(commits) + 1),
+            named_struct('at', head, 'found', {{ no_write }}),
+            (walk, _) -> case
+                when walk.at is null {{- '' if from_start else ' or walk.at = ' ~ known }} then walk
+                when commits[walk.at] is null then named_struct('at', cast(null as bigint), 'found', coalesce(walk.found, named_struct(
+                    'text', concat('snapshots up to ', walk.at, ' that have expired'), 'replaced', true, 'plan', cast(null as string)
+                )))
+                {%- if stops %}
+                when {{ is_own }} then named_struct('at', cast(null as bigint), 'found', walk.found)
+                {%- endif %}
+                else named_struct('at', commits[walk.at].parent, 'found', case
+                    {%- if not from_start %}
+                    when commits[walk.at].parent is null then named_struct(
+                        'text', coalesce(walk.found.text, commits[walk.at].text), 'replaced', true,
+                        'plan', if(walk.found is null, commits[walk.at].mark, walk.found.plan)
+                    )
+                    {%- endif %}
+                    when walk.found is not null or commits[walk.at].operation = 'replace' or {{ is_own }} then walk.found
+                    else named_struct('text', commits[walk.at].text, 'replaced', false, 'plan', commits[walk.at].mark)
+                end)
+            end,
+            walk -> walk.found
+        ) as foreign_write
+        {%- endif %}
+    from (select max(snapshot_id) as head from {{ mv }}.refs where name = 'main')
+    {%- if known is not none %}
+    cross join (
+        select map_from_entries(collect_list(struct(snapshot_id, named_struct(
+            'parent', parent_id, 'operation', operation, 'mark', summary[{{ dbt_backfill.string_literal('dbt_backfill.' ~ backfill_id) }}],
+            'text', concat(operation, ' in snapshot ', snapshot_id, ', at ', committed_at)
+        )))) as commits
+        from {{ mv }}.snapshots
+    )
+    {%- endif %}
+{%- endmacro %}
+
+
+{#-
+    Return a statement after which each snapshot of the session has a property with the mark, `dbt_backfill.<id of the MV>`. All models of a session
+    share its settings, so the name of the property has the id of the MV. Without a mark, return the statement that ends this.
+-#}
+{% macro get_mark_statement(backfill_id, mark=none) -%}
+    {%- set setting = '`spark.sql.iceberg.snapshot-property.dbt_backfill.' ~ backfill_id ~ '`' -%}
+    {{ return('set ' ~ setting ~ '=`' ~ mark ~ '`' if mark else 'reset ' ~ setting) }}
+{%- endmacro %}
+
+
+{#-
+    Refuse an MV that lacks a column of its query, or that has another column. Something else has altered the table, or an ALTER of an earlier barrier
+    was executed late. Return true if a late reset of this MV has brought the columns of another query, so that the MV is to be reset again.
+-#}
+{% macro check_columns_of_mv(backfill, state) %}
+    {%- set present, committed = state.get('mv_columns'), state.committed -%}
+    {%- if not present or state.get('planned') or state.dirty -%} {{ return(false) }} {%- endif -%}
+    {%- set wanted = dbt_backfill.parse_columns(committed.query_columns) -%}
+    {%- set names, mv = wanted | map(attribute='name') | map('lower') | list, backfill.mv.render() -%}
+    {%- set missing, present = [], present | map('lower') | list -%}
+    {%- set others = present | reject('in', names) | list -%}
+    {%- for column in wanted if column.name | lower not in present -%} {%- do missing.append(column) -%} {%- endfor -%}
+    {%- if (missing or others) and (state.foreign_write or {}).get('plan') -%} {{ return(true) }} {%- endif -%}
+    {%- if missing -%}
+        {%- do dbt_backfill.refuse(
+            mv ~ ' no longer has the column ' ~ missing[0].name ~ ', which its query returns: something else than its barriers dropped it',
+            'Rebuild the MV with --full-refresh. Or add the column (ALTER TABLE ' ~ mv ~ ' ADD COLUMN '
+                ~ dbt_backfill.identifier(missing[0].name) ~ ' ' ~ missing[0].type ~ '), and have it filled with verify_backfill and repair: true'
+        ) -%}
+    {%- elif others -%}
+        {%- do dbt_backfill.refuse(
+            mv ~ ' has the column ' ~ others[0] ~ ', which its query does not return', 'Drop the column, or rebuild the MV with --full-refresh'
+        ) -%}
+    {%- endif -%}
+    {{ return(false) }}
+{% endmacro %}

@@ -1,0 +1,243 @@
+"""A write to the MV that no barrier made is found by the next barrier, which repairs it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.checks import assert_refused, model, refused_operation, source
+from support.project import Proceed, Project, crash_before
+
+pytestmark = [
+    pytest.mark.profiles("session-delta", "session-iceberg", reason="depends on the format alone"),
+    pytest.mark.every_profile,
+]
+
+QUERY = f"select id, v from {source('up')}"
+FOUND = "something else than its barriers wrote to"
+
+
+@pytest.fixture
+def built(project: Project) -> Project:
+    """A project whose MV has 40 of 100 rows after two barriers."""
+    return build(project, backfill_rate_limit=20)
+
+
+def build(project: Project, runs: int = 2, **config: Any) -> Project:
+    project.create_table("up", "id int, v int")
+    project.sql("insert into {schema}.up select int(id), 0 from range(100)")
+    project.write({"mv": model(QUERY, **config)}, sources=["up"])
+    for _ in range(runs):
+        project.run()
+    return project
+
+
+def is_exact(project: Project, rows: int) -> bool:
+    """Return true if the MV has the first rows of the upstream."""
+    expected = project.rows(f"select * from {{schema}}.up where id < {rows}")
+    return project.rows("select * from {schema}.mv") == expected
+
+
+WRITES = {
+    "insert": "insert into {schema}.mv values (1000, 1)",
+    "delete": "delete from {schema}.mv where id = 3",
+    "update": "update {schema}.mv set v = 7 where id in (3, 5)",
+    "merge": "merge into {schema}.mv using (select 3 as id, 9 as v) as s on mv.id = s.id"
+    " when matched then update set *",
+    "overwrite": "insert overwrite {schema}.mv select 1, 1",
+    "truncate": "delete from {schema}.mv",
+}
+
+
+@pytest.mark.core("session-delta", "session-iceberg")
+@pytest.mark.parametrize("write", ["update", "overwrite"])
+def test_the_next_barrier_repairs_a_write(built: Project, write: str) -> None:
+    _assert_repaired(built, WRITES[write])
+
+
+@pytest.mark.parametrize("write", ["insert", "delete", "merge", "truncate"])
+def test_the_next_barrier_repairs_every_kind_of_write(built: Project, write: str) -> None:
+    _assert_repaired(built, WRITES[write])
+
+
+def _assert_repaired(project: Project, write: Any) -> None:
+    project.sql(write)
+    project.sql("update {schema}.up set v = 1 where id = 4")
+    run = project.run()
+    assert FOUND in run.output and "re-anchored" in run.output
+    assert is_exact(project, 40)
+    again = project.run()
+    assert FOUND not in again.output
+    assert is_exact(project, 60)
+
+
+def test_a_restore_of_the_mv_is_repaired(built: Project) -> None:
+    version = built.current_version("mv")
+    built.sql("update {schema}.up set v = 1 where id = 4")
+    built.run()
+    built.restore("mv", version)
+    assert built.value("select count(*) from {schema}.mv") == 40
+    assert FOUND in built.run().output
+    assert is_exact(built, 60)
+    assert FOUND not in built.run().output
+
+
+def test_a_write_is_found_although_the_upstream_stands_still(project: Project) -> None:
+    build(project, runs=1)
+    assert project.run().message("mv") == "CAUGHT UP"
+    project.sql("delete from {schema}.mv where id = 3")
+    assert FOUND in project.run().output
+    assert is_exact(project, 100)
+    assert project.run().message("mv") == "CAUGHT UP"
+
+
+HARMLESS = {
+    "delta": [
+        "alter table {mv} alter column v comment 'c'",
+        "alter table {mv} set tblproperties ('a' = '1')",
+        "alter table {mv} unset tblproperties if exists ('a')",
+        "alter table {mv} add constraint positive check (id >= 0)",
+        "alter table {mv} drop constraint positive",
+        "comment on table {mv} is 'c'",
+        "optimize {mv}",
+        "vacuum {mv}",
+        "reorg table {mv} apply (purge)",
+    ],
+    "iceberg": [
+        "alter table {mv} set tblproperties ('a' = '1')",
+        "alter table {mv} alter column v comment 'c'",
+        "comment on table {mv} is 'c'",
+        "call {catalog}.system.rewrite_data_files("
+        "table => '{mv}', options => map('rewrite-all', 'true'))",
+        "call {catalog}.system.rewrite_manifests('{mv}')",
+        "call {catalog}.system.expire_snapshots(table => '{mv}', retain_last => 1,"
+        " older_than => timestamp'2100-01-01')",
+    ],
+}
+
+
+@pytest.mark.core("session-delta", "session-iceberg")
+def test_maintenance_is_no_write(built: Project) -> None:
+    catalog = built.lake.catalogs[built.file_format]
+    for number, statement in enumerate(HARMLESS[built.file_format]):
+        if number == 4:
+            assert FOUND not in built.run().output
+        built.sql(statement.format(mv=built.table("mv"), catalog=catalog))
+    assert FOUND not in built.run().output
+    assert is_exact(built, 80)
+    assert FOUND not in built.run().output
+    assert is_exact(built, 100)
+
+
+def test_the_options_sweep_and_fail(project: Project) -> None:
+    build(project, backfill_rate_limit=20, on_foreign_write="fail")
+    project.sql("update {schema}.mv set v = 7 where id = 3")
+    assert_refused(project.fail(), "mv", FOUND, "on_foreign_write='reanchor'")
+    project.write({"mv": model(QUERY, backfill_rate_limit=20, on_foreign_write="sweep")})
+    assert "sweeps from the start" in project.run().output
+    for _ in range(5):
+        assert FOUND not in project.run().output
+    assert is_exact(project, 100)
+
+
+@pytest.mark.core("session-delta", "session-iceberg")
+def test_a_write_in_the_middle_of_a_barrier_is_found_by_the_next(built: Project) -> None:
+    def write(sql: str, proceed: Proceed) -> None:
+        if "commit the barrier" in sql:
+            built.lake.sql(f"delete from {built.table('mv')} where id = 3")
+        proceed()
+
+    run = built.run(intercept=write)
+    if built.file_format == "delta":  # in the tests' session the statement gets the run's mark
+        assert FOUND not in run.output
+        assert FOUND in built.run().output
+        assert is_exact(built, 60)
+
+
+def test_a_run_that_died_is_no_foreign_write(built: Project) -> None:
+    built.sql("update {schema}.up set v = 1 where id = 4")
+    with pytest.raises(AssertionError):
+        built.run(intercept=crash_before("commit the barrier"))
+    assert FOUND not in built.run().output
+    assert is_exact(built, 60)
+    assert FOUND not in built.run().output
+    built.sql("update {schema}.up set v = 2 where id = 4")
+    built.fail(intercept=crash_before("commit the barrier"))
+    built.sql("update {schema}.mv set v = 7 where id = 5")
+    built.run()  # executes the plan that was left
+    assert FOUND in built.run().output
+    assert is_exact(built, 100)
+
+
+def test_a_repair_is_no_foreign_write(built: Project) -> None:
+    built.sql("update {schema}.mv set v = 7 where id = 5")
+    built.operation("verify_backfill", model="mv", repair=True)
+    assert is_exact(built, 40)
+    run = built.run()
+    # The write itself is still found: nobody can know that the repair was complete.
+    assert FOUND in run.output
+    built.operation("verify_backfill", model="mv", repair=True)
+    assert FOUND not in built.run().output
+    assert is_exact(built, 60)
+
+
+def test_a_column_that_was_dropped_is_refused(project: Project) -> None:
+    project.create_table("up", "id int, v int, w int")
+    project.sql("insert into {schema}.up values (1, 1, 1), (2, 2, 2)")
+    mapped = {"delta.columnMapping.mode": "name"} if project.file_format == "delta" else {}
+    text = model(f"select id, v, w from {source('up')}", tblproperties=mapped)
+    project.write({"mv": text}, sources=["up"])
+    project.run()
+    project.sql("alter table {schema}.mv drop column v")
+    assert_refused(project.fail(), "mv", "no longer has the column v", "--full-refresh")
+    project.run("--full-refresh")
+    assert project.rows("select * from {schema}.mv") == [(1, 1, 1), (2, 2, 2)]
+    project.sql("alter table {schema}.mv add column x int")
+    assert_refused(project.fail(), "mv", "has the column x")
+
+
+def test_an_older_state_beside_the_mv_is_found(built: Project) -> None:
+    version = built.current_version("mv__progress")
+    built.sql("update {schema}.up set v = 5 where id in (10, 30)")
+    built.run()
+    built.run()
+    built.restore("mv__progress", version)
+    built.sql("update {schema}.up set v = 1 where id % 2 = 0")
+    built.sql("delete from {schema}.up where id in (3, 5, 33, 55)")
+    assert FOUND in built.run().output
+    assert is_exact(built, 40)
+    built.run()
+    assert is_exact(built, 60)
+
+
+@pytest.mark.profiles("session-iceberg", reason="Iceberg replaces a table whatever was committed")
+def test_an_mv_that_was_emptied_is_not_cloned(built: Project) -> None:
+    built.sql(
+        "create or replace table {schema}.mv using iceberg as select * from {schema}.mv where false"
+    )
+    built.write({"copy": model(QUERY)})
+    said = refused_operation(built, "clone_backfill", model="copy", source=f"{built.schema}.mv")
+    assert FOUND in said
+    built.run("--select", "mv")
+    assert is_exact(built, 40)
+
+
+@pytest.mark.profiles("session-iceberg", reason="no conflict stops a MERGE of a copy-on-write MV")
+def test_a_late_merge_of_an_abandoned_plan_is_found(project: Project) -> None:
+    build(project, backfill_rate_limit=20, tblproperties={"write.merge.mode": "copy-on-write"})
+    project.sql("update {schema}.up set v = 1 where id < 20")
+    project.fail(intercept=crash_before("merge the changes"))
+    [[plan, mv]] = project.rows(
+        "select plan_id, get_json_object(last, '$.backfill_id') from {schema}.mv__progress"
+        " where vnode = 0"
+    )
+    project.operation("abandon_plan", model="mv")
+    project.run()
+    assert is_exact(project, 40)
+    mark = f"spark.sql.iceberg.snapshot-property.dbt_backfill.{mv}"
+    project.sql(f"set `{mark}`=`{plan}`")
+    project.sql("update {schema}.mv set v = 0 where id < 20")
+    project.sql(f"reset `{mark}`")
+    assert FOUND in project.run().output
+    assert is_exact(project, 40)
