@@ -9,7 +9,7 @@
 -#}
 {% macro get_change_table(feed, upstream, sql) %}
     {%- set relation = dbt_backfill.get_read_relation(feed.node, sql) -%}
-    {%- set found = dbt_backfill.load_table(relation) -%}
+    {%- set found = dbt_backfill.load_table(relation, reads=true) -%}
     {%- set format = dbt_backfill.get_table_format(found, relation) if found and not found.is_view else none -%}
     {%- if format not in ['delta', 'iceberg'] -%}
         {%- do dbt_backfill.refuse(

@@ -126,7 +126,7 @@
     upstream_gap.
 -#}
 {% macro exists_as_its_kind(upstream) %}
-    {%- set existing = dbt_backfill.load_table(upstream.relation) -%}
+    {%- set existing = dbt_backfill.load_table(upstream.relation, reads=true) -%}
     {{ return(existing is not none and not existing.is_view
         and dbt_backfill.get_table_format(existing, upstream.relation) == upstream.kind) }}
 {% endmacro %}
@@ -159,7 +159,7 @@
         ) -%}
     {%- endif -%}
     {%- set name = dbt_backfill.get_read_relation(nodes[0], sql) -%}
-    {%- set relation = dbt_backfill.load_table(name) -%}
+    {%- set relation = dbt_backfill.load_table(name, reads=true) -%}
     {%- if relation is none -%}
         {%- do dbt_backfill.refuse('its upstream ' ~ name.render() ~ ' does not exist', 'Create the upstream first') -%}
     {%- elif relation.is_view -%}

@@ -26,7 +26,7 @@
         ) -%}
     {%- endif -%}
     {%- set relation = dbt_backfill.get_read_relation(options.node, sql) -%}
-    {%- set found = dbt_backfill.load_table(relation) -%}
+    {%- set found = dbt_backfill.load_table(relation, reads=true) -%}
     {%- set kind = dbt_backfill.get_table_format(found, relation) if found and not found.is_view else none -%}
     {%- if kind not in [none, 'delta', 'iceberg'] or found and found.is_view -%}
         {%- do dbt_backfill.refuse(

@@ -32,6 +32,8 @@ def get(macros: Macros) -> Any:
         known = {"schema": "lake", "identifier": "up", "type": "table", "is_delta": True}
         found = SparkRelation.create(**{**known, **relation}) if relation != {"is": None} else None
         macros.context["adapter"].get_relation = lambda database, schema, identifier: found
+        if not any("." in node.get("schema", "") for node in nodes.values()):
+            macros.stub("find_table", lambda relation: found)
         return macros.call("get_upstream", sql, change_feed)
 
     return get
