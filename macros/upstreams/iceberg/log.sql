@@ -262,7 +262,13 @@
 {% macro iceberg_hold(source, name) %}
     {%- if source.version == '0' -%} {{ return(false) }} {%- endif -%}
     {%- set sql = 'alter table ' ~ source.relation ~ ' create or replace tag ' ~ name ~ ' as of version ' ~ source.version -%}
-    {%- do dbt_backfill.run_table('hold the snapshot of the upstream', sql) -%}
+    {%- set error = dbt_backfill.try_table('hold the snapshot of the upstream', sql).error -%}
+    {%- if error -%}
+        {%- do dbt_backfill.refuse(
+            "backfill_mode 'snapshot' needs a tag of " ~ source.relation ~ ', but dbt could not create the tag: ' ~ error.split('\n')[0],
+            'Allow dbt to alter that table. Or remove backfill_mode: the next run then continues without the tag'
+        ) -%}
+    {%- endif -%}
     {{ return(true) }}
 {% endmacro %}
 

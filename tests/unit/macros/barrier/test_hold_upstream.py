@@ -48,7 +48,8 @@ def test_the_barrier_that_begins_to_read_a_version_holds_it(
     macros: Macros, kind: str, state: dict[str, Any], planned: dict[str, Any], holds: bool
 ) -> None:
     before = {"committed": {"backfill_mode": "snapshot"}, **state}
-    held = macros.call("before_steps", {"upstream": {"kind": kind}}, before, plan(**planned))
+    backfill = {"upstream": {"kind": kind}, "options": {"backfill_mode": "snapshot"}}
+    held = macros.call("before_steps", backfill, before, plan(**planned))
 
     assert (bool(held), len(macros.statements)) == (holds, holds)
 
