@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.checks import assert_refused, model, source
+from support.checks import assert_no_java, assert_refused, model, source
 from support.project import Project
 
 pytestmark = [
@@ -64,3 +64,36 @@ def test_a_first_run_writes_to_no_table_that_a_hook_has_created(up: Project) -> 
     up.sql("drop table {schema}.mv")
     up.write({"mv": model(QUERY)}).run()
     assert up.rows("select * from {schema}.mv") == [(1, 1), (2, 2)]
+
+
+DERIVED = (
+    "progress", "barriers", "controls", "replica", "live", "next", "next__progress",
+    "next__barriers", "next__replica",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("suffix", DERIVED)
+def test_a_table_with_a_derived_name_is_neither_written_nor_dropped(
+    project: Project, suffix: str
+) -> None:
+    """The run may be refused, or may not need the name."""
+    project.create_table("up", "id int, v int")
+    project.sql("insert into {schema}.up select int(id), 0 from range(40)")
+    name = f"mv__{suffix}"
+    project.sql(f"create table {{schema}}.{name} using {project.file_format} as select 'mine' as m")
+    version = project.current_version(name)
+    text = model(
+        f"select id, v from {source('up')}", backfill_rate_limit=10, replicate="always",
+        full_refresh_mode="beside", live_view=suffix in ("live", "controls"),
+    )  # fmt: skip
+    project.write({"mv": text}, sources=["up"])
+
+    results = [project.dbt("run", expect=False) for _ in range(2)]
+    results.append(project.dbt("run", "--full-refresh", expect=False))
+    arguments = ("drop_backfill", "--args", "{model: mv}")
+    results.append(project.dbt("run-operation", *arguments, expect=False))
+
+    assert project.current_version(name) == version
+    assert project.rows(f"select * from {{schema}}.{name}") == [("mine",)]
+    for result in results:
+        assert_no_java(result.output + result.error)
