@@ -29,7 +29,7 @@
 
 {#- Call the features before the steps of a stored plan. Return true if the barrier has held the version that it reads. -#}
 {% macro before_steps(backfill, state, plan) %}
-    {#- The mode may have been removed from the config, because dbt may not hold the version. -#}
+    {#- If dbt may not create the tag, the user may remove the mode from the config. Then the stored plan is executed without the tag. -#}
     {%- set holds = plan.backfill_mode == 'snapshot' and backfill.options.backfill_mode == 'snapshot' -%}
     {{ return(holds and dbt_backfill.hold_upstream(backfill, state, plan)) }}
 {% endmacro %}

@@ -109,7 +109,7 @@
     {%- set foreign = dbt_backfill.observe_mv(original, state).foreign_write -%}
     {%- if foreign -%}
         {%- do dbt_backfill.refuse(
-            'something else than its barriers wrote to ' ~ relation.render() ~ ' (' ~ foreign.text ~ '), and no barrier has repaired that yet',
+            relation.render() ~ ' has a write that none of its barriers made (' ~ foreign.text ~ '), and no barrier has repaired it yet',
             'Run the model of ' ~ relation.render() ~ ' first, and then clone it', mv=clone.name
         ) -%}
     {%- endif -%}

@@ -217,8 +217,8 @@
     {%- set state = dbt_backfill.read_state(relations) if is_read else none -%}
     {%- set snapshot = (properties.get('mv') or {}).get('current-snapshot-id') -%}
     {%- if 'mv' in ours and snapshot and state is not none and state.committed and not owners.get(dbt_backfill.get_table_key(relations.mv)) -%}
-        {#- Another program may have replaced an Iceberg MV, for example if the model was changed to a `table` before it was removed. The new table
-            still has the properties of this package. -#}
+        {#- Another program may have replaced an Iceberg MV, for example because the model became a `table` before somebody removed the model. The new
+            table still has the properties of this package, so only the snapshots show the replacement. -#}
         {%- set found = dbt_backfill.observe_mv(dict(relations, options={'file_format': 'iceberg'}), dict(state, mv_head=snapshot)).foreign_write -%}
         {%- if found and found.replaced and not found.get('plan') -%}
             {%- do ours.remove('mv') -%}

@@ -28,7 +28,8 @@
         ) -%}
     {%- endif -%}
     {%- if operated.options.file_format == 'iceberg' -%}
-        {%- do dbt_backfill.run_table('mark the snapshots of the barrier ' ~ plan.epoch, dbt_backfill.get_mark_statement(plan.backfill_id, plan.plan_id), operated.mv) -%}
+        {%- set sql = dbt_backfill.get_mark_statement(plan.backfill_id, plan.plan_id) -%}
+        {%- do dbt_backfill.run_table('mark the snapshots of the barrier ' ~ plan.epoch, sql, operated.mv) -%}
     {%- endif -%}
     {%- do dbt_backfill.run_stopping(operated, given_up) -%}
     {%- do log(
@@ -70,7 +71,7 @@
     {%- do dbt_backfill.check_barrier_is_committed(state, name, 'Let the run that is at work end, or run ' ~ run) -%}
     {%- set state = dbt_backfill.observe_mv(operated, state) -%}
     {%- set operated = dict(operated, state=state) -%}
-    {%- set why = 'something else than its barriers wrote to it (' ~ state.foreign_write.text ~ ')' if state.foreign_write
+    {%- set why = 'something other than its barriers wrote to it (' ~ state.foreign_write.text ~ ')' if state.foreign_write
         else 'nothing was read for it yet' if state.get('upstream_version') is none else none -%}
     {%- if why -%}
         {%- do dbt_backfill.refuse('the MV cannot be rescaled before its next run, because ' ~ why, 'Run ' ~ run, mv=name) -%}

@@ -82,7 +82,7 @@ class Odds:
     widens: float = 0.0
     """At each moment, the model's query gets a new column."""
     writes: float = 0.0
-    """At each moment, something else than the barriers writes to the MV."""
+    """At each moment, another writer writes to the MV."""
     stoppable: bool = True
     """See `World.stoppable`."""
 
@@ -220,7 +220,7 @@ class History:
         return (high if high < KEYS[-1] else FINISHED), self.rng.random() < 0.5
 
     def _write_to_the_mv(self) -> None:
-        """Write a row, or delete the rows of a key, as another writer does it."""
+        """As another writer, write a row, or delete the rows of a key."""
         mv, key = self.world.mv, self.rng.choice(KEYS)
         mv.merge({key: self._draw_row() or None}, [key])
         self.world.spoiled = mv.version

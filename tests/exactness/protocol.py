@@ -130,7 +130,7 @@ class State:
     mv_version: int = 0
     """The version in which the barrier left the MV."""
     foreign_write: bool = False
-    """Whether a statement that is not the barrier's wrote to the MV since the last barrier."""
+    """Whether the commit found a write to the MV that no barrier made."""
     sweeping: bool = False
     """Whether the MV has rows of an older version above the position."""
     wide: bool = False
@@ -176,7 +176,7 @@ class Mv:
     """The rows of the MV, and for each commit the keys that it has touched.
 
     A commit with None instead of keys conflicts with every MERGE that began before the commit.
-    `marks` has the plan of each commit; None for a write of another writer.
+    `marks` has the id of the plan that made each commit; None if another writer made the commit.
     """
 
     wide: bool = False
@@ -203,9 +203,9 @@ class Mv:
         self.marks.append(mark)
 
     def foreign_write(self, since: int, own: Iterable[int], *, stops: bool) -> bool:
-        """Return true if a commit after the version `since` does not have one of these marks.
+        """Return true if one of the commits after the version `since` has none of the marks `own`.
 
-        :param stops: the last commit with such a mark repaired everything before it
+        :param stops: true if the last commit with such a mark repaired everything before it
         """
         for mark in reversed(self.marks[since:]):
             if mark not in {*own}:
@@ -270,9 +270,9 @@ class World:
     feed_from: int = 0
     mv: Mv = field(default_factory=Mv)
     spoiled: int = 0
-    """The version of the MV after the last write that no barrier made, until it is repaired."""
+    """The MV's version after the last write that may have made it wrong; 0 once it is repaired."""
     stoppable: bool = True
-    """Whether a statement can stop others on Iceberg. It cannot if the MV is copied on write."""
+    """Whether an abandoned plan can stop its late MERGEs on Iceberg; not with copy-on-write."""
     executed: dict[int, tuple[int, str]] = field(default_factory=dict)
     """For each committed epoch: the id and the kind of its plan."""
     wrong: str | None = None
@@ -466,9 +466,9 @@ class _Flow:
     known: int = 0
     """The version of the MV up to which every commit is known."""
     seen: int = 0
-    """The version of the MV that the run has seen before its barrier."""
+    """The version of the MV when the run looked at it before its barrier."""
     found: bool = False
-    """Whether a write that no barrier made was found between the two versions."""
+    """Whether there is a write after the last barrier that no barrier made."""
 
     def run(self, full_refresh: bool, barriers: int) -> Flow:
         state, log = yield self._observe()
@@ -497,7 +497,7 @@ class _Flow:
             barriers -= plan.kind not in ("reset", "abandon", "rescale") and not rebuild
 
     def _observe_mv(self, state: State) -> None:
-        """Look for writes to the MV since the last barrier that are not a barrier's."""
+        """Look for writes to the MV since the last barrier that no barrier made."""
         mv, plan = self.world.mv, state.plan
         own = [(plan or state.last).id]
         stops = plan is not None and _repairs(plan)

@@ -1,9 +1,9 @@
-"""Random histories of an MV to which something else writes as well.
+"""Random histories of an MV to which other writers write too.
 
 Between the runs, the upstream changes, runs die at a random statement, maintenance rewrites the
-MV, and other writers insert, update and delete its rows, restore it, or put an older state back.
+MV, and other writers insert, update and delete its rows, restore the MV, or restore only its state.
 After each run that began without a stored plan, the MV is Q(upstream @ S where pk <= current_pos).
-Without a write of another writer, no run compares the whole MV.
+If no other writer has written, no run compares the whole MV.
 
 DBT_BACKFILL_WRITTEN=20   the number of histories (default 1)
 """
@@ -23,7 +23,7 @@ from support.project import Project
 
 HISTORIES = int(os.environ.get("DBT_BACKFILL_WRITTEN", "1"))
 STEPS = 16
-FOUND = "something else than its barriers wrote to"
+FOUND = "something other than its barriers wrote to"
 
 WRITES = (
     "insert into {mv} values (-7, 1, 'x')",
@@ -79,7 +79,7 @@ class Written:
         project.sql(statement.format(mv=self.scene.mv.table, catalog=catalog))
 
     def write(self) -> None:
-        """Write to the MV; or restore it, or put its state back, to the version before a run."""
+        """Write to the MV. Or restore the MV, or only its state, to the version before a run."""
         project, name = self.scene.project, self.scene.mv.name
         table = self.rng.choice([None, None, name, f"{name}__progress"])
         if table is None or self._has_plan:

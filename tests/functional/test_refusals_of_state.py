@@ -390,7 +390,7 @@ def test_an_mv_that_was_replaced_is_refused(project: Project) -> None:
 
     # Only on this profile, Spark still shows the package's properties on the replaced table.
     if project.lake.profile.name == "session-iceberg":
-        facts = ("no longer has the column", "--full-refresh")
+        facts = ("lacks the column", "--full-refresh")
     else:
         facts = ("not made by this materialization", "adopt_table")
     assert_refused(refuse(project, "retyped"), "retyped", *facts)

@@ -1,4 +1,4 @@
-"""A run that cannot go on says at once how to go on."""
+"""If a run is refused, its message names a way out, and this way works."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def test_a_column_of_an_earlier_partitioning_is_not_taken_away(
     project.sql("alter table {schema}.mv replace partition field region with bucket(4, id)")
     project.write({"mv": model(f"select id, v from {source('up')}", on_schema_change=alters)})
 
-    assert_refused(project.fail(*command), "mv", "is partitioned by the field region, or was once")
+    assert_refused(
+        project.fail(*command), "mv", "is, or was earlier, partitioned by the field region"
+    )
     project.operation("drop_backfill", model="mv")
     project.run()
     project.sql("update {schema}.up set v = 1 where id = 3")

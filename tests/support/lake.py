@@ -81,9 +81,9 @@ class Lake(ABC):
 
     @abstractmethod
     def exchange_marks(self, marks: Mapping[str, str]) -> dict[str, str]:
-        """Set the marks of a run's snapshots in the session; return the marks that were set.
+        """Replace the session's marks of snapshots by these, and return the previous ones.
 
-        Each dbt command has its own marks, as if it had a session of its own.
+        So each dbt command has its own marks, as if it had its own session.
         """
 
     def location(self, schema: str, table: str) -> Path:

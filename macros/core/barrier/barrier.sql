@@ -2,9 +2,9 @@
     Run one barrier from top to bottom. `tests/exactness/protocol.py` is a model of the same protocol with all kinds of barriers. Random histories
     test this model.
 
-      observe   read the state (observe_state, in observe.sql), what was written to the MV since (observe_mv), and the upstream (observe_upstream).
-                The run reads the state once; after that, each commit returns the next state. The upstream is observed at each barrier: its newest
-                version, and its log since the committed version
+      observe   read the state (observe_state, in observe.sql), the writes to the MV since the last barrier (observe_mv), and the upstream
+                (observe_upstream). The run reads the state once; after that, each commit returns the next state. The upstream is observed at each
+                barrier: its newest version, and its log since the committed version
       plan      choose_plan chooses a kind and a range. One script stages the changed keys up to the position, checks the keys that the plan
                 reads, and stores the plan in the progress table, for the epoch after the committed one (plan_barrier). A refusal comes before
                 anything is written to the MV or its state. If an earlier run left a plan, that plan is executed word for word, or given up
@@ -22,10 +22,10 @@
     which a later run replaces. A run that dies after it has stored its plan leaves the plan, and the next run sends statements with the same
     effect again. A statement that is executed again changes nothing. The MV is an exact prefix after each statement, not only after the commit.
 
-    If the changes cannot be read, choose_recovery decides how much of the MV is compared with the query. find_gap detects unreadable changes before
-    planning; find_next_attempt and new_attempt detect them during planning. As a rule the whole MV is compared. After a plan was given up, only the
-    keys that this plan could write to are compared, if find_touched_ranges can name them. With `on_gap` the user can choose a sweep
-    or a refusal instead of the comparison. There are two comparisons window by window: of a table that was adopted, and of rows that get new columns
+    If the changes cannot be read, or if something else wrote to the MV, choose_recovery decides how much of the MV is compared with the query.
+    find_gap detects both before planning; find_next_attempt and new_attempt detect unreadable changes during planning. As a rule the whole MV is
+    compared. After a plan was given up, only the keys that this plan could write to are compared, if find_touched_ranges can name them. With `on_gap`
+    and `on_foreign_write` the user can choose a sweep or a refusal instead of the comparison. There are two comparisons window by window: of a table that was adopted, and of rows that get new columns
     (`fill`).
 
     Return {'plan', 'state', 'counts', 'seconds', 'seconds_without_copy', 'analysis'}. The entry 'seconds_without_copy' excludes the time to copy the
@@ -168,7 +168,8 @@
         {%- set views = views + changes.views -%}
     {%- endif -%}
     {%- if backfill.options.file_format == 'iceberg' and not planned.get('is_marked') -%}
-        {%- do dbt_backfill.run_table('mark the snapshots of the barrier ' ~ plan.epoch, dbt_backfill.get_mark_statement(plan.backfill_id, plan.plan_id)) -%}
+        {%- set sql = dbt_backfill.get_mark_statement(plan.backfill_id, plan.plan_id) -%}
+        {%- do dbt_backfill.run_table('mark the snapshots of the barrier ' ~ plan.epoch, sql) -%}
     {%- endif -%}
     {%- set done = {'failed': none, 'counts': {}, 'commits': 0, 'views': views, 'analysis': analysis} -%}
 
@@ -272,7 +273,8 @@
 
 {#-
     Return the statements of a plan that write the MV's rows, in the order of execution: a list of {'name', 'sql', 'counts': which rows are counted,
-    see get_merge_counts; absent if no rows are counted}. The ALTERs are not in the list: run_alterations sends them before these statements. This macro asks Spark only for the columns of the MV and of the query.
+    see get_merge_counts; absent if no rows are counted}. The ALTERs are not in the list: run_alterations sends them before these statements. This
+    macro asks Spark only for the columns of the MV and of the query.
 
     Arguments:
       staged (dict or none): the changes, as stage_changes returned them; none if there are none.
@@ -338,8 +340,8 @@
                        'all': all rows up to the position, which are compared. none: no rows
       table            'keep': the MV stays; 'empty': an empty table replaces it; 'swap': the rows of the next generation replace it
       positions        what the commit does to the positions of the vnodes, see get_committed_columns
-      repairs          true if the barrier repairs every foreign write that was committed before its own statements, because it compares all rows, in
-                       one barrier or in slices, or replaces the MV
+      repairs          true if the barrier replaces the MV, or compares all its rows (a sweep does so in the barriers that follow). Such a barrier
+                       repairs every foreign write that was committed before the statements of the barrier
 
     The purpose of each kind:
 

@@ -121,11 +121,13 @@
 {% endmacro %}
 
 
-{#- Return why the MV has to be compared with the query: after a foreign write, or if the changes since the committed version cannot be read as a feed.
-    None if it has not to be compared. -#}
+{#-
+    Return why the next barrier has to compare the MV with the query: because of a foreign write, because a plan was given up, or because the changes
+    since the committed version cannot be read as a feed. Return none if the barrier does not have to compare it.
+-#}
 {% macro find_gap(backfill, state, observed) %}
     {%- if state.get('foreign_write') -%}
-        {{ return('something else than its barriers wrote to ' ~ backfill.mv.render() ~ ' (' ~ state.foreign_write.text ~ ')') }}
+        {{ return('something other than its barriers wrote to ' ~ backfill.mv.render() ~ ' (' ~ state.foreign_write.text ~ ')') }}
     {%- endif -%}
     {%- if state.dirty -%} {{ return('the last plan was abandoned') }} {%- endif -%}
     {%- if state.get('upstream_version') is none -%} {{ return(none) }} {%- endif -%}

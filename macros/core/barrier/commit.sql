@@ -12,7 +12,7 @@
 -#}
 {% macro commit_barrier(backfill, state, plan, counts={}, ends=false, views=[], commits=none, seconds=none) %}
     {%- set is_iceberg = backfill.options.file_format == 'iceberg' -%}
-    {#- If the plan repairs the MV, every foreign write that was seen before is repaired now. -#}
+    {#- A barrier that repairs the MV has repaired every foreign write up to the version that this run saw before the barrier. -#}
     {%- set known = state.get('mv_seen' if dbt_backfill.kind_of(plan).repairs else 'mv_version') -%}
     {%- set left = known | int + commits if commits is not none and known is not none and not is_iceberg else none -%}
     {%- set sql -%}
@@ -92,9 +92,10 @@
       changed_row_count, deleted_row_count
       sized_rows, seconds: only with the option barrier_seconds: the number of rows that barrier_seconds allowed for a range; and the time of the
         barrier, if this run made the plan
-      mv_version: the version of the MV after the barrier, on Iceberg its snapshot; absent if it is not known
-      mv_unclear: of a Delta MV: true if there may be other commits than the barrier's after mv_version. The next barrier reads the log
-      foreign_write: of an Iceberg MV: another commit that was made since the previous barrier, see observe_mv
+      mv_version: the version of the MV (on Iceberg its snapshot) up to which every commit is known: as a rule the version after the barrier, but with
+        mv_unclear an earlier version; absent if no version is known
+      mv_unclear: only of a Delta MV: true if commits after mv_version may belong to another writer. The next barrier reads the log of the MV
+      foreign_write: only of an Iceberg MV: a write since the previous barrier that no barrier has made, see observe_mv
 
     Arguments:
       known (string or none): the version of the MV up to which every commit is known, see observe_mv.

@@ -1,23 +1,25 @@
 {#-
     This file finds writes to the MV that no barrier has made: an INSERT, UPDATE, DELETE or RESTORE of another writer, or a late statement of a plan
-    that was given up. Each barrier records the MV's version that it leaves. Each statement of a barrier that writes rows carries the id of its plan
-    into the log of the MV: on Delta as a condition of the MERGE (get_mark), on Iceberg as a property of the snapshot (get_mark_statement). So the
-    next barrier can distinguish the commits after the recorded version. Commits that change no row do not count, such as a compaction, a VACUUM, an
-    expiry, or a change of properties or comments. After any other commit, the barrier compares the MV with the query; the option `on_foreign_write`
-    says how.
+    that was given up. Each barrier records the version of the MV after its own statements. In the log of the MV, the commits of a barrier are marked
+    with the id of its plan: on Delta each MERGE has the id in a condition (get_mark), on Iceberg each snapshot has the id in a property
+    (get_mark_statement). On Delta a CREATE OR REPLACE or an ALTER of a plan has no mark; find_foreign_write recognizes it by its operation. So the
+    next barrier can distinguish the commits of barriers from all other commits. A commit that changes no row does not count: a compaction, a VACUUM,
+    an expiry, or a change of properties or comments. After any other commit, the next barrier compares the MV with the query. The option
+    `on_foreign_write` decides how.
 -#}
 
 
 {#-
-    Return the state with what was committed to the MV after the last barrier: {
-      'mv_version': the MV's version up to which every commit is known; none if no barrier has recorded a version,
-      'mv_seen': the MV's version now; the same as 'mv_version' without a foreign write,
-      'foreign_write': the newest foreign write; none if there is none: {
-          'text': what was committed, such as `UPDATE in version 7, at 2026-11-28 13:44:15`,
-          'replaced': true if the MV was replaced or rolled back, or if its commits are not listed any more,
-          'plan': the id of the plan if the write is a late statement of this MV; none or absent if it is not}
+    Return the state with three more entries, which say what was committed to the MV after the last barrier: {
+      'mv_version': the version of the MV up to which every commit is known. If no barrier has recorded a version, this is the current version,
+      'mv_seen': the current version of the MV; it differs from 'mv_version' only after a foreign write,
+      'foreign_write': a write that no barrier has made; none if there is none: {
+          'text': the operation and its version, such as `UPDATE in version 7, at 2026-11-28 13:44:15`,
+          'replaced': true if the MV was replaced or rolled back, or if the log no longer lists all commits after 'mv_version',
+          'plan': the mark of the write if an earlier plan or repair of this MV sent the statement; none or absent if another writer did}
     }
-    The log of the MV is read only if the MV has another version than the last barrier has recorded.
+    This macro reads the log of the MV only in three cases: the MV has another version than the last barrier recorded, the last barrier recorded that
+    there may be other commits (`mv_unclear`), or no barrier has recorded a version.
 
     Arguments:
       state (dict): as read_state returned it at the beginning of a run, or as commit_barrier returned it.
@@ -27,9 +29,10 @@
     {%- set first = 'none' if is_iceberg else '0' -%}
     {%- set known = committed.get('mv_version') or committed.get('mv_snapshot_id') or (first if committed.kind == 'create' else none) -%}
     {%- set unmoved = dict(state, mv_version=known, mv_seen=known, foreign_write=committed.get('foreign_write')) -%}
-    {%- set moved = state.get('mv_head') not in [none, known] if is_iceberg else state.get('mv_moved') or committed.get('mv_unclear') or known is none -%}
+    {%- set moved = state.get('mv_head') not in [none, known] if is_iceberg
+        else state.get('mv_moved') or committed.get('mv_unclear') or known is none -%}
     {%- if state.get('missing') or not moved -%} {{ return(unmoved) }} {%- endif -%}
-    {#- The last statements of the committed plan may arrive twice, which changes nothing until the next plan is stored. -#}
+    {#- A connection may send the last statement of the committed plan twice. Until the next plan is stored, the second execution changes nothing. -#}
     {%- set own = [(planned or committed).get('plan_id'), committed.get('plan_id') ~ ' repair']
         + ([committed.plan_id] if committed.get('mv_unclear') else []) -%}
     {%- if is_iceberg and known is none -%}
@@ -57,9 +60,9 @@
       plans (list): the plans to which these writes belong. Their ALTERs, and their replacements of the MV, have no mark.
 -#}
 {% macro find_foreign_write(mv, known, own, plans) %}
-    {%- set log = dbt_backfill.read_delta_log(mv, 1 if known is none else 50) -%}
+    {%- set log = dbt_backfill.read_delta_log(mv, 1 if known is none else 50, mv.identifier) -%}
     {%- set missing = (log | last).version - known | int - 1 if known is not none else 0 -%}
-    {%- if missing > 0 -%} {%- set log = dbt_backfill.read_delta_log(mv, log | length + missing) -%} {%- endif -%}
+    {%- if missing > 0 -%} {%- set log = dbt_backfill.read_delta_log(mv, log | length + missing, mv.identifier) -%} {%- endif -%}
     {%- set version = log[0].version | string -%}
     {%- if known is none -%} {{ return({'version': version}) }} {%- endif -%}
     {%- set traits = {'replaces': false, 'alters': false, 'repairs': plans | length == 1} -%}
@@ -95,16 +98,18 @@
 
 
 {#-
-    Return a select of one row about an Iceberg MV: its current snapshot `version` (`none` without a snapshot), and `foreign_write`, the newest write
-    of another writer after a snapshot, see observe_mv. The select walks from the current snapshot to its parent, and so on.
+    Return a select of one row about an Iceberg MV: `version`, its current snapshot (the text 'none' if the MV has no snapshot), and `foreign_write`,
+    the newest write since the snapshot `known` that no barrier has made, see observe_mv. The select walks from the current snapshot to its parent,
+    and on to each earlier ancestor.
 
     The branch is read before the snapshots. So the list of snapshots has the current snapshot, even if another snapshot is committed during the read.
 
     Arguments:
       backfill_id (string): the id of the MV, see get_mark_statement.
-      known (string or none): the snapshot at which the walk ends; `none` for the beginning of the table. None to return only the current snapshot.
-      own (list): the marks of this MV's own snapshots.
-      stops (boolean): true to end the walk at the first of these snapshots: everything before it was compared or replaced.
+      known (string or none): the snapshot at which the walk ends; the text 'none' if the walk ends at the first snapshot of the table. If the
+        argument is none, the select returns only the current snapshot.
+      own (list): the marks of the snapshots that this MV's own barriers and repairs have made.
+      stops (boolean): true to end the walk at the first snapshot with one of these marks, because its plan has repaired every earlier write.
 -#}
 {% macro get_foreign_write_sql(relations, backfill_id, known, own, stops=false) -%}
     {%- set mv, marks = relations.mv.render(), [] -%}
@@ -156,8 +161,9 @@
 
 
 {#-
-    Return a statement after which each snapshot of the session has a property with the mark, `dbt_backfill.<id of the MV>`. All models of a session
-    share its settings, so the name of the property has the id of the MV. Without a mark, return the statement that ends this.
+    Return a statement after which Spark adds a property to each snapshot that the session commits: the property `dbt_backfill.<id of the MV>`, with
+    the mark as its value. All models of a session share its settings, so the name of the property contains the id of the MV. If `mark` is none,
+    return the statement after which Spark no longer adds the property.
 -#}
 {% macro get_mark_statement(backfill_id, mark=none) -%}
     {%- set setting = '`spark.sql.iceberg.snapshot-property.dbt_backfill.' ~ backfill_id ~ '`' -%}
@@ -166,8 +172,9 @@
 
 
 {#-
-    Refuse an MV that lacks a column of its query, or that has another column. Something else has altered the table, or an ALTER of an earlier barrier
-    was executed late. Return true if a late reset of this MV has brought the columns of another query, so that the MV is to be reset again.
+    Refuse an MV that lacks a column of its last barrier's query, or that has another column. The cause is an ALTER of another program, or a late
+    ALTER of an earlier barrier. If instead a late reset of this MV has brought the columns of another query, return true: the MV has to be reset
+    again.
 -#}
 {% macro check_columns_of_mv(backfill, state) %}
     {%- set present, committed = state.get('mv_columns'), state.committed -%}
@@ -180,9 +187,9 @@
     {%- if (missing or others) and (state.foreign_write or {}).get('plan') -%} {{ return(true) }} {%- endif -%}
     {%- if missing -%}
         {%- do dbt_backfill.refuse(
-            mv ~ ' no longer has the column ' ~ missing[0].name ~ ', which its query returns: something else than its barriers dropped it',
+            mv ~ ' lacks the column ' ~ missing[0].name ~ ', which its query returns, and its last barrier did not drop it',
             'Rebuild the MV with --full-refresh. Or add the column (ALTER TABLE ' ~ mv ~ ' ADD COLUMN '
-                ~ dbt_backfill.identifier(missing[0].name) ~ ' ' ~ missing[0].type ~ '), and have it filled with verify_backfill and repair: true'
+                ~ dbt_backfill.identifier(missing[0].name) ~ ' ' ~ missing[0].type ~ '), and fill it with verify_backfill (repair: true)'
         ) -%}
     {%- elif others -%}
         {%- do dbt_backfill.refuse(

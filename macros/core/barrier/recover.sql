@@ -207,11 +207,12 @@
 {#-
     Return a plan that repairs the MV without a feed: a re-anchor, a sweep or a reset. If plans were given up and the keys that they could write to
     are known, the returned plan compares only these keys. Otherwise all rows up to the position are read and their keys are checked again, in one
-    barrier or in slices (a sweep). The options `on_gap` and `on_foreign_write` may refuse that. An MV without rows is reset. During a sweep that has read nothing yet, the MV
-    keeps its previous rows.
+    barrier or in slices (a sweep). A user can refuse this comparison by `on_gap`, or after a foreign write by `on_foreign_write`. An MV without rows
+    is reset. During a sweep that has read nothing yet, the MV keeps its previous rows.
 
     Arguments:
-      whole (boolean): true if all rows have to be compared, because the changes cannot be read, or because the feed does not list all changes.
+      whole (boolean): true if all rows have to be compared, because of a foreign write, because the changes cannot be read, or because the feed does
+        not list all changes.
       filling (dict or none): see new_filling. A plan that reads the whole prefix again also fills these columns to the end.
       views (list): the temporary views to drop before a refusal.
 -#}

@@ -18,8 +18,9 @@
 
 
 {#-
-    Return the parts of a MERGE of a Delta MV that carry a mark into the log: the source gets the column `__bf_plan`, and a condition compares it with
-    the mark. Delta's log has the condition, see find_foreign_write. Both parts are empty on Iceberg.
+    Return two parts of a MERGE into a Delta MV that write a mark to Delta's log: 'column' adds the column `__bf_plan` with the mark to the source,
+    and 'condition' compares this column with the mark. Delta's log contains the conditions of a MERGE, see find_foreign_write. On Iceberg both are
+    empty.
 
     Arguments:
       mark (string): the id of a plan; for a repair, the id of the committed plan and ` repair`.

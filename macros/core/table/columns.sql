@@ -326,11 +326,11 @@
 
 
 {#-
-    Refuse to take columns off an Iceberg table by which it is partitioned, or was partitioned once. Iceberg keeps all earlier partitionings of a
-    table, also if the table is replaced, and cannot merge rows into a table if a column of one of them is missing.
+    Refuse a query without a column by which an Iceberg table is partitioned or was partitioned earlier. Iceberg keeps all earlier partitionings of a
+    table, even after the table was replaced. If the column of a partitioning is missing, Iceberg cannot merge rows into the table.
 
-    The metadata table `files` has the fields of all partitionings. By default the name of a field is the name of its column, or begins with it. A
-    field with another name may belong to any column.
+    The metadata table `files` has the fields of all partitionings. By default the name of a field is the name of its column, or begins with it. If
+    the name of a field begins with no column that is kept, the field may belong to a missing column, so the query is refused.
 
     Arguments:
       mv (relation): an existing table.
@@ -340,7 +340,8 @@
     {%- set kept, lost, fields = kept | map('lower') | list, [], [] -%}
     {%- for column in dbt_backfill.get_table_columns(mv) if column.name | lower not in kept -%} {%- do lost.append(column.name) -%} {%- endfor -%}
     {%- if not lost -%} {{ return(none) }} {%- endif -%}
-    {%- for row in dbt_backfill.run_table('describe the partitions of ' ~ mv.identifier, 'describe ' ~ mv.render() ~ '.files') if row[0] == 'partition' -%}
+    {%- set described = dbt_backfill.run_table('describe the partitions of ' ~ mv.identifier, 'describe ' ~ mv.render() ~ '.files') -%}
+    {%- for row in described if row[0] == 'partition' -%}
         {%- for field in modules.re.findall('[<,]`?([^:`]+)`?:', row[1]) -%} {%- do fields.append(field | lower) -%} {%- endfor -%}
     {%- endfor -%}
     {%- for field in fields -%}
@@ -349,8 +350,8 @@
         {%- for name in lost -%} {%- if (field ~ '_').startswith(name | lower ~ '_') -%} {%- do of_lost.append(name) -%} {%- endif -%} {%- endfor -%}
         {%- if of_lost or not of_kept -%}
             {%- do dbt_backfill.refuse(
-                'its query no longer returns ' ~ lost | join(', ') ~ ', but ' ~ mv.render() ~ ' is partitioned by the field ' ~ field
-                    ~ ', or was once, and Iceberg cannot merge rows into a table without the column of this field',
+                'its query no longer returns ' ~ lost | join(', ') ~ ', but ' ~ mv.render() ~ ' is, or was earlier, partitioned by the field ' ~ field
+                    ~ ', and without the column of this field Iceberg cannot merge rows into the table',
                 'Undo the change, or drop the MV with drop_backfill and run again'
             ) -%}
         {%- endif -%}

@@ -24,7 +24,8 @@
     {%- endif -%}
     {%- do dbt_backfill.check_location(backfill.mv) -%}
     {%- set names = columns | map(attribute='name') | map('lower') | list -%}
-    {#- A next generation replaces the MV in use. -#}
+    {#- The MV in use may be partitioned by a column that the new query lacks. The columns of a next generation are checked too, because the
+        generation replaces this MV. -#}
     {%- if dbt_backfill.get_file_format() == 'iceberg' and dbt_backfill.load_table(this) is not none -%}
         {%- do dbt_backfill.check_lost_partitions(this, names) -%}
     {%- endif -%}

@@ -1,10 +1,10 @@
 {#-
-    Return a table from dbt's cache; none if the table does not exist. The cache has only the schemas of the session's own catalog. A table of another
-    catalog has a name of three parts and is looked up in Spark.
+    Return a table; none if the table does not exist. As a rule this macro looks in dbt's cache, which has only the schemas of the session's own
+    catalog. A table of another catalog has a name of three parts, and the macro asks Spark for it.
 
     Arguments:
-      reads (boolean): true for a table that is only read. If no model is built in its schema, the table is looked up in Spark as well: dbt would list
-        the whole schema, and a broken table in that schema would end the run.
+      reads (boolean): true for a table that is only read. If no model is built in the schema of this table, the macro asks Spark instead of dbt's
+        cache. To fill the cache, dbt would list the whole schema, and a broken table in that schema would end the run.
 -#}
 {% macro load_table(relation, reads=false) %}
     {%- set built = graph.nodes.values() | map(attribute='schema', default='') | map('lower') | list if reads else [] -%}
@@ -112,12 +112,13 @@
 
 
 {#-
-    Return the newest entries of a Delta table's log, newest first: a list of {'version', 'committed_at', 'operation', 'parameters'}. Trailing zeros of the times are removed, because only some connections return them, and each time must be
-    the same text over every connection.
+    Return the newest entries of a Delta table's log, newest first: a list of {'version', 'committed_at', 'operation', 'parameters'}. Each time must
+    be the same text over every connection. Only some connections return trailing zeros, so this macro removes them. `whose`: the table, for the
+    comment of the statement.
 -#}
-{% macro read_delta_log(relation, limit) %}
+{% macro read_delta_log(relation, limit, whose='the upstream') %}
     {%- set log, sql = [], 'describe history ' ~ relation.render() ~ ' limit ' ~ limit -%}
-    {%- for row in dbt_backfill.run_table('read the log of ' ~ relation.identifier, sql) -%}
+    {%- for row in dbt_backfill.run_table('read the log of ' ~ whose, sql) -%}
         {%- set time = row['timestamp'] | string | replace('T', ' ') -%}
         {%- do log.append({
             'version': row['version'] | int,
@@ -131,12 +132,12 @@
 
 
 {#-
-    Return statements of a script that set its variable `__bf_moved` to true if a Delta table has the version `version`. The version before it has to
-    exist: if the log does not list it any more, the variable is set to true as well.
+    Return the statements of a script that set the script's variable `__bf_moved`: to true if a Delta table has the version `version`, else to false.
+    The variable is also true if the log no longer lists the version before `version`, because then later commits cannot be excluded.
 
     Arguments:
       version (string): a SQL expression of a number.
-      known (boolean): false to look for `version` only.
+      known (boolean): false to skip the check of the version before `version`.
 -#}
 {% macro get_probe_statements(mv, version, known=true) -%}
     {%- set sql = "execute immediate 'select 1 from " ~ mv.render() ~ " version as of ' || (" -%}

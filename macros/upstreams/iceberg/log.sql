@@ -265,7 +265,7 @@
     {%- set error = dbt_backfill.try_table('hold the snapshot of the upstream', sql).error -%}
     {%- if error -%}
         {%- do dbt_backfill.refuse(
-            "backfill_mode 'snapshot' needs a tag of " ~ source.relation ~ ', but dbt could not create the tag: ' ~ error.split('\n')[0],
+            "backfill_mode 'snapshot' needs a tag in " ~ source.relation ~ ', but dbt could not create the tag: ' ~ error.split('\n')[0],
             'Allow dbt to alter that table. Or remove backfill_mode: the next run then continues without the tag'
         ) -%}
     {%- endif -%}

@@ -35,7 +35,7 @@ def look(macros: Macros, relations: Any, make_state: Any, make_plan: Any) -> Loo
             for number, found in enumerate([entry("MERGE"), *log])
         ][::-1]
 
-        def read(relation: Any, limit: int) -> Any:
+        def read(relation: Any, limit: int, whose: str) -> Any:
             reads.append(limit)
             return entries[:limit]
 
@@ -107,7 +107,7 @@ def test_what_a_comparison_has_repaired_is_no_write(look: Look) -> None:
 
 def test_commits_that_are_not_listed_any_more_count(macros: Macros, look: Look) -> None:
     assert look(*[entry("OPTIMIZE")] * 60) == (None, 2)
-    macros.stub("read_delta_log", lambda relation, limit: [
+    macros.stub("read_delta_log", lambda relation, limit, whose: [
         {"version": 9, "committed_at": "now", **entry("OPTIMIZE")}
     ])  # fmt: skip
     found = macros.call("find_foreign_write", macros.relation, "5", ["p2"], [])
@@ -120,7 +120,7 @@ def test_a_version_that_no_barrier_recorded_is_taken_as_it_is(look: Look) -> Non
 
 COLUMNS = [
     (["k", "Shard"], {}, None),
-    (["k"], {}, "lake.mv no longer has the column shard"),
+    (["k"], {}, "lake.mv lacks the column shard"),
     (["k", "shard", "x"], {}, "lake.mv has the column x, which its query does not return"),
     (["k"], {"planned": {"kind": "fill"}}, None),
     (["k"], {"dirty": True}, None),

@@ -102,7 +102,7 @@ def test_an_original_that_does_not_stand_still_is_not_copied(
         clone(state={"planned": make_plan()})
     with refused("its barrier 3 has begun but is not committed"):
         clone(state={"dirty": True})
-    with refused("something else than its barriers wrote to prod.mv (UPDATE in version 7)"):
+    with refused("prod.mv has a write that none of its barriers made (UPDATE in version 7)"):
         clone(foreign={"text": "UPDATE in version 7"})
     assert macros.statements == []
 
