@@ -124,8 +124,12 @@
     {%- endif -%}
     {%- if found -%} {%- do dbt_backfill.apply_constraints(next, found.properties) -%} {%- endif -%}
     {%- set version = dbt_backfill.read_version(next, 'mv') -%}
-    {%- set state = dbt_backfill.read_state(next) -%}
+    {%- set state = dbt_backfill.read_state(next, of_mv=true) -%}
     {%- if state.get('planned') or state.epoch != filled.state.epoch -%} {{ return(none) }} {%- endif -%}
+    {#- After a write of another writer, the next generation is compared first. -#}
+    {%- set is_iceberg = next.options.file_format == 'iceberg' -%}
+    {%- set state = dbt_backfill.observe_mv(next, dict(state, mv_head=version if is_iceberg else none)) -%}
+    {%- if state.foreign_write -%} {{ return(none) }} {%- endif -%}
     {{ return({'backfill': next, 'state': state, 'version': none if version == 'none' else version}) }}
 {% endmacro %}
 
@@ -136,7 +140,8 @@
     this macro checks all other reasons before it explains that query.
 -#}
 {% macro run_former(backfill, observed) %}
-    {%- set state, committed, analysis = observed.state, observed.state.committed, dbt_backfill.new_analysis() -%}
+    {%- set state, analysis = dbt_backfill.observe_mv(backfill, observed.state), dbt_backfill.new_analysis() -%}
+    {%- set committed = state.committed -%}
     {#- The previous generation keeps its upstream and the query that created it, but it reads no more ranges. -#}
     {%- set former = dict(
         backfill, generation='former', sql=committed.query, query=committed.query, query_hash=committed.query_hash,

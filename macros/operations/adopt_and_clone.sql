@@ -104,7 +104,7 @@
             ) -%}
         {%- endif -%}
     {%- endfor -%}
-    {%- set version = dbt_backfill.read_version(original, 'progress') -%}
+    {%- set version, mv_version = dbt_backfill.read_version(original, 'progress'), dbt_backfill.read_version(original, 'mv') -%}
     {%- set state = dbt_backfill.observe_existing(original, existing).state -%}
     {%- set foreign = dbt_backfill.observe_mv(original, state).foreign_write -%}
     {%- if foreign -%}
@@ -113,7 +113,7 @@
             'Run the model of ' ~ relation.render() ~ ' first, and then clone it', mv=clone.name
         ) -%}
     {%- endif -%}
-    {%- set versions = {'mv': dbt_backfill.read_version(original, 'mv'), 'progress': version} -%}
+    {%- set versions = {'mv': mv_version, 'progress': version} -%}
     {%- do dbt_backfill.check_barrier_is_committed(state, clone.name, 'Copy ' ~ relation.render() ~ ' once a run has committed it') -%}
     {%- if dbt_backfill.read_version(original, 'progress') != version -%}
         {%- do dbt_backfill.refuse(
@@ -163,8 +163,8 @@
     Return the statements that copy the tables of the original: {step: SQL}. Each statement does nothing if its table exists.
 
     On Delta the copy of the MV shares the files of the original. Iceberg has no clone, so the rows are copied, with the same partitions. The copied
-    state has another id, and lacks two facts that are not known for the copy: the barriers that the history may lack, and the snapshot of an Iceberg
-    MV after a barrier.
+    state has another id, and lacks two facts that are not known for the copy: the barriers that the history may lack, and the version of the MV after
+    a barrier.
 -#}
 {% macro get_copies(clone, original, id) %}
     {%- set mv, version = original.mv.render(), original.versions.mv -%}
@@ -187,6 +187,7 @@
     {%- endif -%}
     {%- set last = dict(original.state.committed, backfill_id=id) -%}
     {%- for name in ['mv_version', 'mv_unclear', 'mv_snapshot_id'] -%} {%- do last.pop(name, none) -%} {%- endfor -%}
+    {%- if clone.options.file_format == 'delta' -%} {%- do last.update({'mv_version': '0'}) -%} {%- endif -%}
     {%- set changed, columns = {
         'last': 'if(vnode = 0, ' ~ dbt_backfill.string_literal(tojson(last)) ~ ', cast(null as string)) as last',
         'unwritten': 'cast(null as array<string>) as unwritten',

@@ -32,6 +32,9 @@
         {%- do dbt_backfill.run_table('mark the snapshots of the barrier ' ~ plan.epoch, sql, operated.mv) -%}
     {%- endif -%}
     {%- do dbt_backfill.run_stopping(operated, given_up) -%}
+    {%- if operated.options.file_format == 'iceberg' -%}
+        {%- do dbt_backfill.run_table('end the mark', dbt_backfill.get_mark_statement(plan.backfill_id), operated.mv) -%}
+    {%- endif -%}
     {%- do log(
         operated.name ~ ': the plan of its barrier ' ~ plan.epoch ~ ' (' ~ plan.kind ~ ', planned at ' ~ plan.planned_at
             ~ ') is given up. The next dbt run repairs the rows that this plan may have written, and continues', info=true
@@ -60,8 +63,12 @@
         'vnode_count': [vnode_count is integer and 1 <= vnode_count <= 32768, 'a whole number of 1 to 32768'],
     }, name) -%}
     {%- set operated = dbt_backfill.observe_operated(node) -%}
+    {%- set operated = dict(operated, state=dbt_backfill.observe_mv(operated, operated.state)) -%}
     {%- set planned = operated.state.get('planned') -%}
-    {%- if planned and planned.kind == 'rescale' -%} {%- set operated = dbt_backfill.run_rescale(operated, planned) -%} {%- endif -%}
+    {%- if planned and planned.kind == 'rescale' -%}
+        {%- set operated = dbt_backfill.run_rescale(operated, planned) -%}
+        {%- set operated = dict(operated, state=dbt_backfill.observe_mv(operated, operated.state)) -%}
+    {%- endif -%}
     {%- set state, has = operated.state, operated.state.committed.vnode_count -%}
     {%- if has == vnode_count and not state.get('planned') -%}
         {%- do log(name ~ ': it has ' ~ dbt_backfill.get_count_text(vnode_count, 'vnode'), info=true) -%}
@@ -69,8 +76,6 @@
     {%- endif -%}
     {%- set run = 'the model (dbt run --select ' ~ name ~ '), and then rescale the MV' -%}
     {%- do dbt_backfill.check_barrier_is_committed(state, name, 'Let the run that is at work end, or run ' ~ run) -%}
-    {%- set state = dbt_backfill.observe_mv(operated, state) -%}
-    {%- set operated = dict(operated, state=state) -%}
     {%- set why = 'something other than its barriers wrote to it (' ~ state.foreign_write.text ~ ')' if state.foreign_write
         else 'nothing was read for it yet' if state.get('upstream_version') is none else none -%}
     {%- if why -%}

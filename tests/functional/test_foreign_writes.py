@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from support.checks import assert_refused, model, refused_operation, source
-from support.project import Proceed, Project, crash_before
+from support.project import Interceptor, Proceed, Project, crash_before
 
 pytestmark = [
     pytest.mark.profiles("session-delta", "session-iceberg", reason="depends on the format alone"),
@@ -47,6 +47,9 @@ WRITES = {
     " when matched then update set *",
     "overwrite": "insert overwrite {schema}.mv select 1, 1",
     "truncate": "delete from {schema}.mv",
+    "twice": "insert into {schema}.mv select id, 9 from {schema}.mv where id < 30",
+    "the same twice": "insert into {schema}.mv select * from {schema}.mv where id < 30",
+    "null": "insert into {schema}.mv values (null, 1), (null, 1)",
 }
 
 
@@ -56,9 +59,20 @@ def test_the_next_barrier_repairs_a_write(built: Project, write: str) -> None:
     _assert_repaired(built, WRITES[write])
 
 
-@pytest.mark.parametrize("write", ["insert", "delete", "merge", "truncate"])
+@pytest.mark.parametrize("write", ["insert", "delete", "merge", "truncate", "twice", "null"])
 def test_the_next_barrier_repairs_every_kind_of_write(built: Project, write: str) -> None:
     _assert_repaired(built, WRITES[write])
+
+
+@pytest.mark.core("session-delta")
+@pytest.mark.parametrize("write", ["twice", "the same twice", "null"])
+def test_a_sweep_removes_rows_that_no_key_distinguishes(project: Project, write: str) -> None:
+    build(project, backfill_rate_limit=20, on_foreign_write="sweep")
+    project.sql(WRITES[write])
+    project.sql("update {schema}.up set v = 2 where id = 4")
+    for _ in range(7):
+        project.run()
+    assert is_exact(project, 100)
 
 
 def _assert_repaired(project: Project, write: Any) -> None:
@@ -143,16 +157,39 @@ def test_the_options_sweep_and_fail(project: Project) -> None:
 
 @pytest.mark.core("session-delta", "session-iceberg")
 def test_a_write_in_the_middle_of_a_barrier_is_found_by_the_next(built: Project) -> None:
+    assert FOUND not in built.run(intercept=_writing(built)).output
+    assert FOUND in built.run().output
+    assert is_exact(built, 60)
+
+
+def _writing(project: Project) -> Interceptor:
+    """Return an interceptor that deletes a row of the MV right before the commit of a barrier."""
+
     def write(sql: str, proceed: Proceed) -> None:
         if "commit the barrier" in sql:
-            built.lake.sql(f"delete from {built.table('mv')} where id = 3")
+            marks = project.lake.exchange_marks({})  # the other writer has its own session
+            project.lake.sql(f"delete from {project.table('mv')} where id = 3")
+            project.lake.exchange_marks(marks)
         proceed()
 
-    run = built.run(intercept=write)
-    if built.file_format == "delta":  # on Iceberg the DELETE gets the run's mark
-        assert FOUND not in run.output
-        assert FOUND in built.run().output
-        assert is_exact(built, 60)
+    return write
+
+
+def test_a_write_is_not_forgotten_if_its_comparison_is_given_up(built: Project) -> None:
+    built.run(intercept=_writing(built))
+    built.fail(intercept=crash_before("re-anchor"))
+    built.operation("abandon_plan", model="mv")
+    built.run()
+    assert is_exact(built, 60)
+
+
+@pytest.mark.profiles("session-delta", reason="the retention of Delta's versions")
+def test_an_mv_that_was_left_alone_for_longer_than_its_retention_goes_on(built: Project) -> None:
+    retention = "'delta.deletedFileRetentionDuration' = 'interval 0 hours'"
+    built.sql(f"alter table {{schema}}.mv set tblproperties ({retention})")
+    built.sql("optimize {schema}.mv")
+    assert FOUND not in built.run().output
+    assert is_exact(built, 60)
 
 
 def test_a_run_that_died_is_no_foreign_write(built: Project) -> None:

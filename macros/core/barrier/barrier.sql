@@ -297,8 +297,14 @@
             'name': 'remove what is read again after the barrier ' ~ plan.epoch,
             'sql': dbt_backfill.get_lowering_sql(backfill, state, plan), 'counts': 'deleted',
         }]) }}
+    {%- endif -%}
+    {%- set duplicates = [{
+        'name': 'remove duplicate keys' ~ in_barrier, 'sql': dbt_backfill.get_duplicates_removal_sql(backfill, plan),
+    }] if plan.get('removes_duplicates') else [] -%}
+    {%- if plan.kind == 'sweep' -%}
+        {{ return(duplicates) }}
     {%- elif kind.slice == 'all' and kind.repairs -%}
-        {{ return([{'name': 're-anchor' ~ in_barrier, 'sql': dbt_backfill.get_reanchor_sql(backfill, state, plan), 'counts': 'all'}]) }}
+        {{ return(duplicates + [{'name': 're-anchor' ~ in_barrier, 'sql': dbt_backfill.get_reanchor_sql(backfill, state, plan), 'counts': 'all'}]) }}
     {%- endif -%}
 
     {%- set changes, steps = staged and staged.upserts + staged.drops, [] -%}

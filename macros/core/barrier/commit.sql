@@ -117,7 +117,10 @@
         {%- endif %}
         {%- if is_iceberg %},
         mv.version as mv_version,
-        mv.foreign_write as foreign_write
+        {#- A plan that does not repair the MV leaves an earlier write to the next plan. #}
+        {%- set left = state.get('foreign_write') if not dbt_backfill.kind_of(plan).repairs else none %}
+        coalesce(mv.foreign_write, {{ 'from_json(' ~ dbt_backfill.string_literal(tojson(left)) ~ ", 'text string, replaced boolean, plan string')"
+            if left else 'null' }}) as foreign_write
         {%- elif left is not none %},
         string(if(__bf_moved, {{ known }}, {{ left }})) as mv_version,
         nullif(__bf_moved, false) as mv_unclear
@@ -128,7 +131,9 @@
     ), map('ignoreNullFields', 'true'))
     {%- if is_iceberg %}
     from (
-        {{ dbt_backfill.get_foreign_write_sql(backfill, plan.backfill_id, known, [plan.plan_id], stops=dbt_backfill.kind_of(plan).repairs) }}
+        {{ dbt_backfill.get_foreign_write_sql(
+            backfill, plan.backfill_id, known, [plan.plan_id], [plan.plan_id] if dbt_backfill.kind_of(plan).repairs else []
+        ) }}
     ) as mv
     {%- endif %}
 {%- endmacro %}

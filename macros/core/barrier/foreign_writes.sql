@@ -15,7 +15,7 @@
       'mv_seen': the current version of the MV; it differs from 'mv_version' only after a foreign write,
       'foreign_write': a write that no barrier has made; none if there is none: {
           'text': the operation and its version, such as `UPDATE in version 7, at 2026-11-28 13:44:15`,
-          'replaced': true if the MV was replaced or rolled back, or if the log no longer lists all commits after 'mv_version',
+          'replaced': true if the MV was replaced or rolled back,
           'plan': the mark of the write if an earlier plan or repair of this MV sent the statement; none or absent if another writer did}
     }
     This macro reads the log of the MV only in three cases: the MV has another version than the last barrier recorded, the last barrier recorded that
@@ -28,7 +28,10 @@
     {%- set committed, planned, is_iceberg = state.committed, state.get('planned'), relations.options.file_format == 'iceberg' -%}
     {%- set first = 'none' if is_iceberg else '0' -%}
     {%- set known = committed.get('mv_version') or committed.get('mv_snapshot_id') or (first if committed.kind == 'create' else none) -%}
-    {%- set unmoved = dict(state, mv_version=known, mv_seen=known, foreign_write=committed.get('foreign_write')) -%}
+    {#- An earlier version of the package recorded only a late reset. -#}
+    {%- set recorded = committed.get('foreign_write')
+        or ({'text': 'a late full refresh', 'replaced': true} if committed.get('begun_anew') else none) -%}
+    {%- set unmoved = dict(state, mv_version=known, mv_seen=known, foreign_write=recorded) -%}
     {%- set moved = state.get('mv_head') not in [none, known] if is_iceberg
         else state.get('mv_moved') or committed.get('mv_unclear') or known is none -%}
     {%- if state.get('missing') or not moved -%} {{ return(unmoved) }} {%- endif -%}
@@ -39,14 +42,14 @@
         {%- set found = {'version': state.mv_head} -%}
     {%- elif is_iceberg -%}
         {%- set sql = 'select to_json(struct(*)) from (' ~ dbt_backfill.get_foreign_write_sql(
-            relations, committed.backfill_id, known, own, stops=planned is not none and dbt_backfill.kind_of(planned).repairs
+            relations, committed.backfill_id, known, own, [planned.plan_id] if planned and dbt_backfill.kind_of(planned).repairs else []
         ) ~ ')' -%}
         {%- set found = dbt_backfill.run_json('read the snapshots of ' ~ relations.mv.identifier, sql, relations.mv)[0] -%}
     {%- else -%}
         {%- set plans = ([planned] if planned else []) + ([committed] if committed.get('mv_unclear') or not planned else []) -%}
         {%- set found = dbt_backfill.find_foreign_write(relations.mv, known, own, plans) -%}
     {%- endif -%}
-    {%- set foreign = committed.get('foreign_write') or found.get('foreign_write') -%}
+    {%- set foreign = recorded or found.get('foreign_write') -%}
     {{ return(dict(state, mv_version=known if foreign else found.version, mv_seen=found.version, foreign_write=foreign)) }}
 {% endmacro %}
 
@@ -69,7 +72,7 @@
     {%- for plan in plans -%}
         {%- do traits.update({
             'replaces': traits.replaces or dbt_backfill.replaces_mv(plan), 'alters': traits.alters or (plan.get('fills') or plan.get('drops')),
-            'repairs': traits.repairs and dbt_backfill.kind_of(plan).repairs,
+            'repairs': traits.repairs and dbt_backfill.kind_of(plan).repairs and plan.kind != 'sweep',
         }) -%}
     {%- endfor -%}
     {%- for entry in log if entry.version > known | int -%}
@@ -78,10 +81,12 @@
         {%- set is_own = mark and mark.group(1) in own or traits.replaces and 'REPLACE TABLE' in operation
             or traits.alters and operation in ['ADD COLUMNS', 'DROP COLUMNS'] -%}
         {#- Everything before the last write of such a plan was compared. -#}
-        {%- if is_own and traits.repairs -%} {{ return({'version': version}) }} {%- endif -%}
+        {%- if is_own and traits.repairs and not (mark and mark.group(1).endswith(' repair')) -%} {{ return({'version': version}) }} {%- endif -%}
         {%- set changes_no_row = operation in [
             'OPTIMIZE', 'REORG', 'VACUUM START', 'VACUUM END', 'SET TBLPROPERTIES', 'UNSET TBLPROPERTIES', 'CHANGE COLUMN', 'CHANGE COLUMNS',
-            'ADD CONSTRAINT', 'DROP CONSTRAINT', 'CLUSTER BY', 'UPGRADE PROTOCOL', 'ADD FEATURE', 'DROP FEATURE', 'COMPUTE STATS', 'LOG COMPACTION',
+            'ADD CONSTRAINT', 'DROP CONSTRAINT', 'CLUSTER BY', 'UPGRADE PROTOCOL', 'DROP FEATURE', 'COMPUTE STATS', 'ROW TRACKING BACKFILL',
+            'ROW TRACKING UNBACKFILL', 'DOMAIN METADATA CLEANUP', 'DELETION VECTOR TOMBSTONES', 'EMPTY COMMIT', 'REMOVE COLUMN MAPPING',
+            'REORG TABLE UPGRADE UNIFORM',
         ] -%}
         {%- if not is_own and not changes_no_row -%}
             {{ return({'version': version, 'foreign_write': {
@@ -92,7 +97,7 @@
     {%- endfor -%}
     {%- set unlisted = (log | last).version > known | int + 1 or log[0].version < known | int -%}
     {{ return({'version': version} if not unlisted else {'version': version, 'foreign_write': {
-        'text': 'commits after version ' ~ known ~ ' that its log does not list any more', 'replaced': true,
+        'text': 'commits after version ' ~ known ~ ' that its log does not list any more', 'replaced': false,
     }}) }}
 {% endmacro %}
 
@@ -109,12 +114,11 @@
       known (string or none): the snapshot at which the walk ends; the text 'none' if the walk ends at the first snapshot of the table. If the
         argument is none, the select returns only the current snapshot.
       own (list): the marks of the snapshots that this MV's own barriers and repairs have made.
-      stops (boolean): true to end the walk at the first snapshot with one of these marks, because its plan has repaired every earlier write.
+      stops (list): the marks of these snapshots at which the walk ends, because a plan has repaired every earlier write.
 -#}
-{% macro get_foreign_write_sql(relations, backfill_id, known, own, stops=false) -%}
-    {%- set mv, marks = relations.mv.render(), [] -%}
-    {%- for mark in own -%} {%- do marks.append(dbt_backfill.string_literal(mark)) -%} {%- endfor -%}
-    {%- set is_own = 'coalesce(commits[walk.at].mark in (' ~ marks | join(', ') ~ '), false)' -%}
+{% macro get_foreign_write_sql(relations, backfill_id, known, own, stops=[]) -%}
+    {%- set mv, marked = relations.mv.render(), 'coalesce(commits[walk.at].mark in ({}), false)' -%}
+    {%- set is_own = marked.format("'" ~ own | join("', '") ~ "'") -%}
     {%- set from_start = known == 'none' -%}
     {%- set no_write = 'cast(null as struct<text: string, replaced: boolean, plan: string>)' -%}
     select
@@ -124,14 +128,15 @@
         {%- else %}
         aggregate(
             sequence(1, size(commits) + 1),
-            named_struct('at', head, 'found', {{ no_write }}),
+            named_struct('at', head, 'found', {{ no_write if from_start else "if(head is null, named_struct('text', "
+                ~ "'a replacement by a table without a snapshot', 'replaced', true, 'plan', cast(null as string)), null)" }}),
             (walk, _) -> case
                 when walk.at is null {{- '' if from_start else ' or walk.at = ' ~ known }} then walk
                 when commits[walk.at] is null then named_struct('at', cast(null as bigint), 'found', coalesce(walk.found, named_struct(
-                    'text', concat('snapshots up to ', walk.at, ' that have expired'), 'replaced', true, 'plan', cast(null as string)
+                    'text', concat('snapshots up to ', walk.at, ' that have expired'), 'replaced', false, 'plan', cast(null as string)
                 )))
                 {%- if stops %}
-                when {{ is_own }} then named_struct('at', cast(null as bigint), 'found', walk.found)
+                when {{ marked.format("'" ~ stops | join("', '") ~ "'") }} then named_struct('at', cast(null as bigint), 'found', walk.found)
                 {%- endif %}
                 else named_struct('at', commits[walk.at].parent, 'found', case
                     {%- if not from_start %}
@@ -178,7 +183,7 @@
 -#}
 {% macro check_columns_of_mv(backfill, state) %}
     {%- set present, committed = state.get('mv_columns'), state.committed -%}
-    {%- if not present or state.get('planned') or state.dirty -%} {{ return(false) }} {%- endif -%}
+    {%- if present is none or state.get('planned') or state.dirty -%} {{ return(false) }} {%- endif -%}
     {%- set wanted = dbt_backfill.parse_columns(committed.query_columns) -%}
     {%- set names, mv = wanted | map(attribute='name') | map('lower') | list, backfill.mv.render() -%}
     {%- set missing, present = [], present | map('lower') | list -%}

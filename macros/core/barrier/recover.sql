@@ -227,7 +227,10 @@
     {%- if not started and not dbt_backfill.is_sweeping(state) -%}
         {{ return(dbt_backfill.new_reset_plan(backfill, state, analysis, reason)) }}
     {%- endif -%}
-    {%- set plan = dbt_backfill.new_plan_at(backfill, state, analysis, 'reanchor', observed, observed.version, reason) -%}
+    {%- set plan = dict(
+        dbt_backfill.new_plan_at(backfill, state, analysis, 'reanchor', observed, observed.version, reason),
+        removes_duplicates=state.get('foreign_write') is not none,
+    ) -%}
     {%- set touched = none if whole or filling and filling.columns else dbt_backfill.find_touched_ranges(backfill, state, observed) -%}
     {%- set option = 'on_foreign_write' if state.get('foreign_write') else 'on_gap' -%}
     {%- set sweeps = backfill.options[option] == 'sweep' or dbt_backfill.is_sweeping(state) -%}

@@ -211,6 +211,30 @@
 
 
 {#-
+    Return one MERGE that removes all rows of a key that the MV has several times, and all rows with a null in the key. The comparison that
+    follows inserts the query's rows of these keys. A MERGE that compares rows could not remove one of two rows of the same key.
+-#}
+{% macro get_duplicates_removal_sql(backfill, plan) -%}
+    {%- set columns, same = dbt_backfill.mv_columns(plan.key), [] -%}
+    {%- for column in columns -%} {%- do same.append('mv.' ~ column ~ ' <=> duplicates.' ~ column) -%} {%- endfor -%}
+    {%- set mark = dbt_backfill.get_mark(backfill, plan.plan_id, 'duplicates') -%}
+    merge into {{ backfill.mv.render() }} as mv
+    using (
+        select *{{ mark.column }}
+        from (
+            select {{ columns | join(', ') }}
+            from {{ backfill.mv.render() }}
+            group by {{ columns | join(', ') }}
+            having count(*) > 1 or {{ dbt_backfill.null_key_predicate(columns) }}
+        )
+        where {{ dbt_backfill.get_fence(backfill, plan) }}
+    ) as duplicates
+    on {{ same | join(' and ') }}
+    when matched{{ mark.condition }} then delete
+{%- endmacro %}
+
+
+{#-
     Return one MERGE that removes the MV's rows above the position that given-up plans may have written. Up to the position, the MERGE of the changes
     repairs all rows that these plans could write.
 -#}

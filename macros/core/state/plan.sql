@@ -15,6 +15,7 @@
       at_once: true if one statement merges the changes and the range
       touched: only of a re-anchor: the ranges above the position that given-up plans could write to, as a list of their ends, with [] for a range
         without an end. The list is empty if there are no such ranges; none if the re-anchor compares the whole MV
+      removes_duplicates: true if another writer may have written rows of existing keys, or rows with a null in the key
       fills, drops: the columns that are being filled, as new_filling describes them; the names of the columns that the MV is to lose
       fill_low, fill_high, last_fill: the window of a fill, like range_low and range_high; last_fill is true if this is the last
         window; its fill_high is none if it has no upper bound
@@ -34,7 +35,7 @@
 {% macro get_plan_json_sql(plan) -%}
     {%- set shaped, stored, counted = dict(plan, invocation_id=invocation_id), {}, [] -%}
     {%- for name in ['last_range', 'sweeps', 'at_once', 'bounds_complete'] -%} {%- do shaped.update({name: not not plan.get(name)}) -%} {%- endfor -%}
-    {%- for name in ['drops', 'last_fill'] -%} {%- do shaped.update({name: plan.get(name) or none}) -%} {%- endfor -%}
+    {%- for name in ['drops', 'last_fill', 'removes_duplicates'] -%} {%- do shaped.update({name: plan.get(name) or none}) -%} {%- endfor -%}
     {%- do shaped.update({'next_bounds': plan.get('next_bounds') or [], 'vnode_row_counts': plan.get('vnode_row_counts') or {}}) -%}
     {#- Of each dict in the plan, only these entries are stored, as texts. A key without an order is ascending. -#}
     {%- set entries = {
@@ -54,7 +55,7 @@
     {%- for name in [
         'epoch', 'plan_id', 'backfill_id', 'kind', 'reason', 'sources', 'upstream_row_count', 'range_low', 'range_high', 'last_range',
         'vnodes', 'vnode_row_counts', 'range_row_count', 'sweeps', 'at_once', 'touched', 'fills', 'drops', 'fill_low', 'fill_high',
-        'last_fill', 'filled_row_count', 'generation', 'next_bounds', 'bounds_complete', 'query', 'query_hash', 'query_columns',
+        'last_fill', 'filled_row_count', 'removes_duplicates', 'generation', 'next_bounds', 'bounds_complete', 'query', 'query_hash', 'query_columns',
         'settings', 'key', 'vnode_count', 'backfill_mode', 'backfill_rate_limit', 'invocation_id',
     ] -%}
         {%- if name not in counts and shaped.get(name) is not none -%} {%- do stored.update({name: shaped[name]}) -%} {%- endif -%}

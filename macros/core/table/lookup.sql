@@ -140,11 +140,13 @@
       known (boolean): false to skip the check of the version before `version`.
 -#}
 {% macro get_probe_statements(mv, version, known=true) -%}
-    {%- set sql = "execute immediate 'select 1 from " ~ mv.render() ~ " version as of ' || (" -%}
+    {%- set sql = 'execute immediate ' ~ dbt_backfill.string_literal('select 1 from ' ~ mv.render() ~ ' version as of ') ~ ' || (' -%}
     {%- set end = ") || ' where false';" -%}
     set __bf_moved = {{ 'true' if known else 'false' }};
     begin
         declare exit handler for sqlstate '22003' begin end;
+        {#- Delta reads a version beyond the retention of the table's files only if it is the newest version. #}
+        declare exit handler for sqlstate '0AKDC' begin set __bf_moved = true; end;
         {%- if known %}
         {{ sql ~ version ~ ' - 1' ~ end }}
         set __bf_moved = false;

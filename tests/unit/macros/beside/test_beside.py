@@ -129,6 +129,7 @@ def standstill(
         macros.stub("find_difference", lambda *_: difference)
         macros.stub("observe_upstream", lambda *_: {"version": "17"})
         macros.stub("find_gap", lambda *_: gap)
+        macros.stub("observe_mv", lambda backfill, state: {**state, "foreign_write": None})
         macros.stub("explain_comparably", lambda *_: {"plan": ""} if runs else None)
         macros.stub("analyze_query", lambda backfill, analysis: {**analysis, "explained": True})
         ran: list[Any] = []
