@@ -43,6 +43,7 @@ PROTECTIONS = (
     "an Iceberg range has a WHEN MATCHED clause",
     "an abandoned plan stops what is on its way",
     "a write that no barrier made is found",
+    "a plan leaves a write that it does not repair",
     "changes follow the last executed barrier",
     "snapshots that the log does not know may delete",
     "epochs do not restart",
@@ -890,6 +891,8 @@ class _Flow:
             repairs, version = _repairs(plan), world.mv.version
             since = self.seen if repairs else self.known
             found = world.mv.foreign_write(since, [plan.id], stops=repairs)
+            if not repairs and world.has("a plan leaves a write that it does not repair"):
+                found = found or self.found
             yield
             if self._is_executable(plan) or not world.has("the commit is guarded"):
                 self._record(plan)
