@@ -97,7 +97,6 @@ PLAIN = (Odds(), REFRESHED, GIVEN_UP, UNCHANGED)
 FILLED = Odds(loss=0.01, refresh=0.03, sweeps=0.3, widens=0.03)
 RESCALED = Odds(rescale=0.3, refresh=0.05, sweeps=0.3, widens=0.005)
 WRITTEN = Odds(writes=0.03, sweeps=0.2, widens=0.005, rescale=0.05)
-OVERWRITTEN = Odds(writes=0.1, refresh=0, abandon=0.5)
 UNSTOPPABLE = Odds(abandon=0.4, refresh=0.05, sweeps=0.2, stoppable=False)
 MIXED = (*PLAIN, SWEPT, FILLED, RESCALED, WRITTEN, UNSTOPPABLE)
 

@@ -110,7 +110,7 @@ def test_commits_that_are_not_listed_any_more_count(macros: Macros, look: Look) 
     macros.stub("read_delta_log", lambda relation, limit, whose: [
         {"version": 9, "committed_at": "now", **entry("OPTIMIZE")}
     ])  # fmt: skip
-    found = macros.call("find_foreign_write", macros.relation, "5", ["p2"], [])
+    found = macros.call("read_foreign_write", macros.relation, "5", ["p2"], [])
     assert "does not list" in found["foreign_write"]["text"]
 
 
