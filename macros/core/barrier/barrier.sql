@@ -25,8 +25,8 @@
     If the changes cannot be read, or if something else wrote to the MV, choose_recovery decides how much of the MV is compared with the query.
     find_gap detects both before planning; find_next_attempt and new_attempt detect unreadable changes during planning. As a rule the whole MV is
     compared. After a plan was given up, only the keys that this plan could write to are compared, if find_touched_ranges can name them. With `on_gap`
-    and `on_foreign_write` the user can choose a sweep or a refusal instead of the comparison. There are two comparisons window by window: of a table that was adopted, and of rows that get new columns
-    (`fill`).
+    and `on_foreign_write` the user can choose a sweep or a refusal instead of the comparison. There are two comparisons window by window: of a table
+    that was adopted, and of rows that get new columns (`fill`).
 
     Return {'plan', 'state', 'counts', 'seconds', 'seconds_without_copy', 'analysis'}. The entry 'seconds_without_copy' excludes the time to copy the
     upstream, because later ranges read the same copy. Return none if there is nothing to do, and {'waits'} if the feed has not landed the changes

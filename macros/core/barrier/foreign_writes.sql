@@ -2,7 +2,7 @@
     This file finds writes to the MV that no barrier has made: an INSERT, UPDATE, DELETE or RESTORE of another writer, or a late statement of a plan
     that was given up. Each barrier records the version of the MV after its own statements. In the log of the MV, the commits of a barrier are marked
     with the id of its plan: on Delta each MERGE has the id in a condition (get_mark), on Iceberg each snapshot has the id in a property
-    (get_mark_statement). On Delta a CREATE OR REPLACE or an ALTER of a plan has no mark; find_foreign_write recognizes it by its operation. So the
+    (get_mark_statement). On Delta a CREATE OR REPLACE or an ALTER of a plan has no mark; read_foreign_write recognizes it by its operation. So the
     next barrier can distinguish the commits of barriers from all other commits. A commit that changes no row does not count: a compaction, a VACUUM,
     an expiry, or a change of properties or comments. After any other commit, the next barrier compares the MV with the query. The option
     `on_foreign_write` decides how.
@@ -47,7 +47,7 @@
         {%- set found = dbt_backfill.run_json('read the snapshots of ' ~ relations.mv.identifier, sql, relations.mv)[0] -%}
     {%- else -%}
         {%- set plans = ([planned] if planned else []) + ([committed] if committed.get('mv_unclear') or not planned else []) -%}
-        {%- set found = dbt_backfill.find_foreign_write(relations.mv, known, own, plans) -%}
+        {%- set found = dbt_backfill.read_foreign_write(relations.mv, known, own, plans) -%}
     {%- endif -%}
     {%- set foreign = recorded or found.get('foreign_write') -%}
     {{ return(dict(state, mv_version=known if foreign else found.version, mv_seen=found.version, foreign_write=foreign)) }}
@@ -62,7 +62,7 @@
       own (list): the marks of this MV's own writes after that version, see get_mark.
       plans (list): the plans to which these writes belong. Their ALTERs, and their replacements of the MV, have no mark.
 -#}
-{% macro find_foreign_write(mv, known, own, plans) %}
+{% macro read_foreign_write(mv, known, own, plans) %}
     {%- set log = dbt_backfill.read_delta_log(mv, 1 if known is none else 50, mv.identifier) -%}
     {%- set missing = (log | last).version - known | int - 1 if known is not none else 0 -%}
     {%- if missing > 0 -%} {%- set log = dbt_backfill.read_delta_log(mv, log | length + missing, mv.identifier) -%} {%- endif -%}

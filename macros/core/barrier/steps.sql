@@ -19,7 +19,7 @@
 
 {#-
     Return two parts of a MERGE into a Delta MV that write a mark to Delta's log: 'column' adds the column `__bf_plan` with the mark to the source,
-    and 'condition' compares this column with the mark. Delta's log contains the conditions of a MERGE, see find_foreign_write. On Iceberg both are
+    and 'condition' compares this column with the mark. Delta's log contains the conditions of a MERGE, see read_foreign_write. On Iceberg both are
     empty.
 
     Arguments:
@@ -191,16 +191,16 @@
     using (
         select *{{ mark.column }}
         from (
-        {#- Select in the order of the MV's columns: a column that was added later is the last column of the MV. #}
-        select {{ dbt_backfill.identifiers(columns | map(attribute='name')) }}
-        from (
-            {{ dbt_backfill.as_new_columns(dbt_backfill.get_query_sql(plan.query, backfill.upstream.relation, scan)) }}
-        )
-        {%- if kept %}
-        where {{ kept }}
-        {%- endif %}
-        union all
-        {{ dbt_backfill.get_fence_over_no_rows_sql(columns, fence) }}
+            {#- Select in the order of the MV's columns: a column that was added later is the last column of the MV. #}
+            select {{ dbt_backfill.identifiers(columns | map(attribute='name')) }}
+            from (
+                {{ dbt_backfill.as_new_columns(dbt_backfill.get_query_sql(plan.query, backfill.upstream.relation, scan)) }}
+            )
+            {%- if kept %}
+            where {{ kept }}
+            {%- endif %}
+            union all
+            {{ dbt_backfill.get_fence_over_no_rows_sql(columns, fence) }}
         )
     ) as prefix
     on {{ dbt_backfill.equal_keys(keys, 'mv.', 'prefix.') }}

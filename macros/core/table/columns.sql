@@ -278,7 +278,7 @@
     {%- set layout = dbt_backfill._read_layout(mv, properties) if columns.drops else '' -%}
     {%- if columns.drops and dbt_backfill.get_file_format() == 'iceberg' -%}
         {%- set present = dbt_backfill.get_table_columns(mv) | map(attribute='name') | list -%}
-        {%- do dbt_backfill.check_lost_partitions(mv, present | reject('in', columns.drops) | list) -%}
+        {%- do dbt_backfill.run_check_of_lost_partitions(mv, present | reject('in', columns.drops) | list) -%}
     {%- endif -%}
     {%- if dbt_backfill.is_redacted(layout) -%}
         {%- do dbt_backfill.refuse(
@@ -336,7 +336,7 @@
       mv (relation): an existing table.
       kept (list): the names of the columns that the table will have.
 -#}
-{% macro check_lost_partitions(mv, kept) %}
+{% macro run_check_of_lost_partitions(mv, kept) %}
     {%- set kept, lost, fields = kept | map('lower') | list, [], [] -%}
     {%- for column in dbt_backfill.get_table_columns(mv) if column.name | lower not in kept -%} {%- do lost.append(column.name) -%} {%- endfor -%}
     {%- if not lost -%} {{ return(none) }} {%- endif -%}

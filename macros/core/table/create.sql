@@ -24,10 +24,10 @@
     {%- endif -%}
     {%- do dbt_backfill.check_location(backfill.mv) -%}
     {%- set names = columns | map(attribute='name') | map('lower') | list -%}
-    {#- The MV in use may be partitioned by a column that the new query lacks. The columns of a next generation are checked too, because the
-        generation replaces this MV. -#}
-    {%- if dbt_backfill.get_file_format() == 'iceberg' and dbt_backfill.load_table(this) is not none -%}
-        {%- do dbt_backfill.check_lost_partitions(this, names) -%}
+    {#- A next generation is checked with the table of the MV in use, because it replaces this table. -#}
+    {%- set existing = dbt_backfill.load_table(this) if dbt_backfill.get_file_format() == 'iceberg' else none -%}
+    {%- if existing and not existing.is_view and dbt_backfill.get_table_format(existing, this) == 'iceberg' -%}
+        {%- do dbt_backfill.run_check_of_lost_partitions(this, names) -%}
     {%- endif -%}
     {%- for option in ['partition_by', 'clustered_by'] -%}
         {#- Spark itself checks Iceberg's transforms. -#}
