@@ -83,10 +83,9 @@
 
 {#- Refuse to take over a table, because `<mv>__progress` is the state of another table. -#}
 {% macro refuse_other_state(backfill) %}
-    {%- set arguments = '{model: ' ~ dbt_backfill.get_name_of(backfill) ~ ', keep_mv: true}' -%}
     {%- do dbt_backfill.refuse(
         backfill.progress.render() ~ ' exists, but is the state of an earlier table with the name ' ~ backfill.mv.render(),
-        'Drop the state and the history: ' ~ dbt_backfill.get_operation_text('drop_backfill', arguments), mv=backfill.get('name')
+        'Drop the state and the history: ' ~ dbt_backfill.get_drop_text(backfill, keep_mv=true), mv=backfill.get('name')
     ) -%}
 {% endmacro %}
 
@@ -108,8 +107,7 @@
         {%- do dbt_backfill.refuse(
             name ~ ' is a table of the format ' ~ format ~ ', but file_format is ' ~ file_format,
             "Set file_format='" ~ format ~ "'" if format in ['delta', 'iceberg']
-                else 'Convert the table to Delta or Iceberg, or build the model under another alias',
-            mv=backfill.get('name')
+                else 'Convert the table to Delta or Iceberg, or build the model under another alias', mv=backfill.get('name')
         ) -%}
     {%- elif properties.get('format-version') == '1' and tblproperties.get('format-version') | string not in ['2', '3'] -%}
         {%- do dbt_backfill.refuse(
@@ -206,8 +204,7 @@
     {%- if present | map(attribute='name') | map('lower') | list != wanted -%}
         {%- do dbt_backfill.refuse(
             name ~ ' has its columns in the order ' ~ present | map(attribute='name') | join(', ') ~ ', but its query returns them in the order '
-                ~ columns | map(attribute='name') | join(', '),
-            'Select the columns in the order of the table'
+                ~ columns | map(attribute='name') | join(', '), 'Select the columns in the order of the table'
         ) -%}
     {%- endif -%}
     {{ return(described) }}

@@ -28,7 +28,7 @@
             {%- do exceptions.warn(
                 'backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': ' ~ next.mv.render() ~ ' is its next generation, which a '
                     ~ "full refresh has begun. To continue it, set full_refresh_mode='beside'; to drop it: "
-                    ~ dbt_backfill.get_drop_next_text()
+                    ~ dbt_backfill.get_drop_text(next)
             ) -%}
         {%- endif -%}
         {{ return(none) }}
@@ -45,13 +45,6 @@
         ) -%}
     {%- endif -%}
     {{ return({'backfill': next, 'reason': reason} if goes_on or reason else none) }}
-{% endmacro %}
-
-
-{#- Return the command that drops the next generation, for messages. -#}
-{% macro get_drop_next_text() %}
-    {%- set arguments = '{model: ' ~ dbt_backfill.get_model_name(model) ~ ', generation: next}' -%}
-    {{ return(dbt_backfill.get_operation_text('drop_backfill', arguments)) }}
 {% endmacro %}
 
 
@@ -90,7 +83,7 @@
         {%- endif -%}
         {%- do log(
             dbt_backfill.get_model_name(model) ~ ' is filled again as ' ~ next.backfill.mv.render() ~ ', beside the MV in use ('
-                ~ (next.reason or 'its query changed') ~ '). To stop this and drop the next generation: ' ~ dbt_backfill.get_drop_next_text(),
+                ~ (next.reason or 'its query changed') ~ '). To stop this and drop the next generation: ' ~ dbt_backfill.get_drop_text(next.backfill),
             info=true
         ) -%}
     {%- endif -%}
@@ -219,7 +212,7 @@
     {%- if dbt_backfill.exists_with_id(next.progress, id) -%}
         {%- do exceptions.warn(
             'backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': the MV was replaced by its next generation, but the table ' ~ next.mv.render()
-                ~ ', which is no longer needed, could not be dropped. Drop this table: ' ~ dbt_backfill.get_drop_next_text()
+                ~ ', which is no longer needed, could not be dropped. Drop this table: ' ~ dbt_backfill.get_drop_text(next)
         ) -%}
     {%- endif -%}
     {{ return(true) }}

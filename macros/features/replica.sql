@@ -219,12 +219,15 @@
     {%- if handler and told[0][0] | string | lower == 'true' -%}
         {%- do dbt_backfill.refuse(
             'files of version ' ~ dbt_backfill.get_source(plan).version ~ ' of ' ~ backfill.upstream.relation.render()
-                ~ ' were deleted while this run copied that version', 'Nothing is lost; run again to continue'
+                ~ ' were deleted while this run copied that version',
+            "Nothing is lost; run again to continue. If this repeats, keep the upstream's versions for longer, or set replicate='never'"
         ) -%}
     {%- endif -%}
     {%- set made = dbt_backfill.read_replica(backfill) -%}
     {%- if made.id != id -%}
-        {%- do dbt_backfill.refuse('another run copied the upstream at the same time', 'Nothing is lost; run again to continue') -%}
+        {%- do dbt_backfill.refuse(
+            'another run copied the upstream at the same time', 'Nothing is lost; run again to continue, and let only one run of the model work at a time'
+        ) -%}
     {%- endif -%}
     {%- do adapter.cache_added(backfill.replica.incorporate(type='table')) -%}
     {%- do log(

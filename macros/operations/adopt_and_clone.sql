@@ -92,7 +92,7 @@
     {%- if relation is none or relation.render() | lower == clone.mv.render() | lower -%}
         {%- do dbt_backfill.refuse_argument(clone.name, 'source', source, 'another MV with its schema, such as my_schema.my_mv') -%}
     {%- endif -%}
-    {%- set original = dict(clone, **dbt_backfill.get_relations(relation)) -%}
+    {%- set original = dict(clone, is_original=true, **dbt_backfill.get_relations(relation)) -%}
     {%- set has_schema = dbt_backfill.get_catalog(relation) is not none or relation.schema | lower in schemas -%}
     {%- set existing = {} -%}
     {%- for table in ['mv', 'progress', 'barriers'] -%}
@@ -114,7 +114,7 @@
         ) -%}
     {%- endif -%}
     {%- set versions = {'mv': mv_version, 'progress': version} -%}
-    {%- do dbt_backfill.check_barrier_is_committed(state, clone.name, 'Copy ' ~ relation.render() ~ ' once a run has committed it') -%}
+    {%- do dbt_backfill.check_barrier_is_committed(state, clone.name, 'Let a run of its model commit it, and then copy ' ~ relation.render()) -%}
     {%- if dbt_backfill.read_version(original, 'progress') != version -%}
         {%- do dbt_backfill.refuse(
             'a run changed the state of ' ~ relation.render() ~ ' while clone_backfill was reading this state',
@@ -133,7 +133,7 @@
     {%- set name = clone.mv.render() -%}
     {%- set mv, progress = dbt_backfill.find_table(clone.mv), dbt_backfill.find_table(clone.progress) -%}
     {%- set properties = dbt_backfill.read_listed_properties(mv, clone.mv) -%}
-    {%- set drop = dbt_backfill.get_operation_text('drop_backfill', '{model: ' ~ clone.name ~ '}') -%}
+    {%- set drop = dbt_backfill.get_drop_text(clone) -%}
     {%- if mv is not none and 'dbt_backfill.id' not in properties -%}
         {%- do dbt_backfill.refuse(name ~ ' exists, but is not a clone of an MV', 'Drop or rename that table', mv=clone.name) -%}
     {%- elif progress is not none and properties.get('dbt_backfill.clone')

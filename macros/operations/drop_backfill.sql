@@ -66,7 +66,7 @@
         {%- if keeps -%} {%- do existing.update({'mv': none}) -%} {%- endif -%}
         {%- set remains = dbt_backfill.find_remains(tables, existing, owners) -%}
         {%- for table, why in remains.foreign.items() -%}
-            {%- set change = 'Drop or rename it yourself, and then drop the rest' if table != 'mv'
+            {%- set change = 'Drop or rename it yourself, and then drop the rest' if table != 'mv' or tables.mv.render() != dropped.mv.render()
                 else 'Add keep_mv: true to drop only the ' ~ dbt_backfill.get_remains_text(remains) ~ ' beside it' if remains.ours
                 else 'Name an MV, or a table that has the state of one beside it' -%}
             {%- do dbt_backfill.refuse(tables[table].render() ~ ' ' ~ why, change, mv=tables.name) -%}

@@ -44,7 +44,7 @@
     {%- for argument in unknown -%}
         {%- do dbt_backfill.refuse(
             operation ~ " has no argument '" ~ argument ~ "'",
-            ('Its only argument is ' if given | length == 1 else 'Its arguments are ') ~ given | join(', '), mv=mv or operation
+            'Correct or remove it. The ' ~ ('only argument is ' if given | length == 1 else 'arguments are ') ~ given | join(', '), mv=mv or operation
         ) -%}
     {%- endfor -%}
     {%- for argument, check in checks.items() if not check[0] -%}

@@ -126,7 +126,8 @@
     {%- set stored = dbt_backfill.run_json('plan the barrier ' ~ plan.epoch, sql, operated.mv)[0].get('plan') or {} -%}
     {%- if [stored.get('plan_id'), stored.get('kind')] != [plan.plan_id, plan.kind] -%}
         {%- do dbt_backfill.refuse(
-            'another run began the barrier ' ~ plan.epoch ~ ' during this operation', 'Nothing was changed; repeat the operation', mv=operated.name
+            'another run began the barrier ' ~ plan.epoch ~ ' during this operation',
+            'Nothing was changed; repeat the operation when that run has ended', mv=operated.name
         ) -%}
     {%- endif -%}
     {{ return(stored) }}

@@ -14,7 +14,7 @@
     {%- if format not in ['delta', 'iceberg'] -%}
         {%- do dbt_backfill.refuse(
             'its change_feed ' ~ relation.render() ~ (' is neither a Delta nor an Iceberg table' if found else ' does not exist'),
-            "Set 'relation' in change_feed to a Delta or Iceberg table"
+            ('Set' if found else 'Create it, or set') ~ " 'relation' in change_feed to a Delta or Iceberg table"
         ) -%}
     {%- endif -%}
     {{ return({

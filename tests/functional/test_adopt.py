@@ -422,7 +422,7 @@ def test_an_mv_in_the_middle_of_a_barrier_is_not_cloned(cloned: Project) -> None
     project, prod = cloned, f"{cloned.schema}.prod"
     project.fail("--select", "prod", intercept=crash_before("prod: commit"))
     refused = refused_operation(project, "clone_backfill", model="mv", source=prod)
-    assert "its barrier 2 has begun but is not committed. Copy" in refused
+    assert "its barrier 2 has begun but is not committed. Let a run" in refused
     assert existing_tables(project, "mv", "mv__progress", "mv__barriers") == []
 
     project.run("--select", "prod")

@@ -124,8 +124,7 @@
         {%- elif upstream_key and upstream_key[loop.index0] | lower != upstream | lower -%}
             {%- do dbt_backfill.refuse(
                 "upstream_key says that '" ~ column ~ "' comes from '" ~ upstream_key[loop.index0] ~ "', but in the query '" ~ column
-                    ~ "' comes from '" ~ upstream ~ "'",
-                'Correct or remove upstream_key'
+                    ~ "' comes from '" ~ upstream ~ "'", 'Correct or remove upstream_key'
             ) -%}
         {%- elif upstream in keys | map(attribute='upstream') -%}
             {%- do dbt_backfill.refuse(
@@ -213,7 +212,7 @@
     {%- if observed.get('version', version) != version -%}
         {%- do dbt_backfill.refuse(
             "backfill_mode 'snapshot' reads version " ~ version ~ ' of ' ~ upstream ~ ', but the query reads columns that this version does not have',
-            "Let the backfill finish first, or set another backfill_mode than 'snapshot'"
+            "Run the previous query until the backfill has finished, or set another backfill_mode than 'snapshot'"
         ) -%}
     {%- endif -%}
     {%- do dbt_backfill.refuse(

@@ -80,7 +80,7 @@
 {% macro refuse_concurrent_run(plan, mv=none) %}
     {%- do dbt_backfill.refuse(
         'another run changed the state while this run executed the barrier ' ~ plan.epoch,
-        'Nothing is lost; run again to continue', mv=mv
+        'Nothing is lost; run again to continue, and let only one run of the model work at a time', mv=mv
     ) -%}
 {% endmacro %}
 

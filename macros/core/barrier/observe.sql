@@ -171,15 +171,16 @@
     {%- if not committed or committed.backfill_id != mv.id -%}
         {%- do dbt_backfill.refuse(
             'its state ' ~ progress ~ ' belongs to another MV',
-            'Restore the state that was created with ' ~ table ~ ', or drop both to build the MV again, ' ~ dbt_backfill.or_adopt_text(backfill),
-            mv=backfill.get('name')
+            'Restore the state that was created with ' ~ table ~ ', or drop both to build the MV again: ' ~ dbt_backfill.get_drop_text(backfill)
+                ~ dbt_backfill.or_adopt_text(backfill), mv=backfill.get('name')
         ) -%}
     {%- elif state.epoch != state.last_epoch or state.epoch != committed.epoch
             or state.rows != committed.vnode_count and not dbt_backfill.is_abandoned_reset(committed) -%}
         {%- do dbt_backfill.refuse(
             progress ~ ' is damaged: it has ' ~ state.rows ~ ' rows for ' ~ committed.vnode_count ~ ' vnodes, and the epochs of these rows are '
                 ~ state.epoch ~ ' to ' ~ state.last_epoch,
-            'Restore an earlier version of this table, or drop this table and ' ~ table ~ ' to build the MV again', mv=backfill.get('name')
+            'Restore an earlier version of this table, or drop this table and ' ~ table ~ ' to build the MV again: '
+                ~ dbt_backfill.get_drop_text(backfill), mv=backfill.get('name')
         ) -%}
     {%- endif -%}
     {%- if mv.original -%} {%- do dbt_backfill.refuse_copy(backfill, mv.original) -%} {%- endif -%}
@@ -210,7 +211,7 @@
     {%- if format != file_format -%}
         {%- do dbt_backfill.refuse(
             'file_format changed from ' ~ format ~ ' to ' ~ file_format ~ ' since ' ~ mv ~ ' was created',
-            'Undo the change, or drop ' ~ mv ~ ' and ' ~ backfill.progress.render() ~ ' to build the MV again', mv=backfill.get('name')
+            'Undo the change, or drop the MV and its state to build the MV again: ' ~ dbt_backfill.get_drop_text(backfill), mv=backfill.get('name')
         ) -%}
     {%- endif -%}
     {%- set exact = dbt_backfill.exact_table_properties(file_format) -%}
@@ -244,7 +245,7 @@
 {% macro refuse_missing_mv(backfill) %}
     {%- do dbt_backfill.refuse(
         backfill.mv.render() ~ ' does not exist, but its state does (' ~ backfill.progress.render() ~ ')',
-        'Restore the MV, or drop ' ~ backfill.progress.render() ~ ' to build the MV again', mv=backfill.get('name')
+        'Restore the MV, or drop its state to build the MV again: ' ~ dbt_backfill.get_drop_text(backfill), mv=backfill.get('name')
     ) -%}
 {% endmacro %}
 
@@ -269,7 +270,8 @@
     {%- endif -%}
     {%- do dbt_backfill.refuse(
         'its state is missing: ' ~ backfill.progress.render() ~ ' does not exist',
-        'Restore the state, or drop ' ~ mv ~ ' to build the MV again, or have its rows compared with the query: ' ~ adopt, mv=backfill.get('name')
+        'Restore the state, or drop ' ~ mv ~ ' to build the MV again: ' ~ dbt_backfill.get_drop_text(backfill)
+            ~ ('' if backfill.get('generation') == 'next' else '. Or have its rows compared with the query: ' ~ adopt), mv=backfill.get('name')
     ) -%}
 {% endmacro %}
 
@@ -293,16 +295,24 @@
     {%- set adopt = dbt_backfill.get_operation_text('adopt_table', '{model: ' ~ dbt_backfill.get_name_of(backfill) ~ '}') -%}
     {%- do dbt_backfill.refuse(
         backfill.mv.render() ~ ' exists, but was not made by this materialization',
-        'To keep its rows: ' ~ adopt ~ '. To replace the table: set replace_existing to true, and run the model once with --full-refresh. '
-            ~ 'Or drop or rename the table', mv=backfill.get('name')
+        'Drop or rename that table' if backfill.get('generation') == 'next' else 'To keep its rows: ' ~ adopt ~ '. To replace the table: '
+            ~ 'set replace_existing to true, and run the model once with --full-refresh. Or drop or rename the table', mv=backfill.get('name')
     ) -%}
 {% endmacro %}
 
 
-{#- Return the end of a hint. It says that the user can drop only the state, and then adopt the table. -#}
+{#- Return the command that drops an MV with its state, or only a next generation. The original of a clone is named by its table. -#}
+{% macro get_drop_text(backfill, keep_mv=false) %}
+    {%- set which = 'mv: ' ~ backfill.mv.render() if backfill.get('is_original') else 'model: ' ~ dbt_backfill.get_name_of(backfill) -%}
+    {%- set more = ', generation: next' if backfill.get('generation') == 'next' else ', keep_mv: true' if keep_mv else '' -%}
+    {{ return(dbt_backfill.get_operation_text('drop_backfill', '{' ~ which ~ more ~ '}')) }}
+{% endmacro %}
+
+
+{#- Return the end of a hint: the user can drop only the state, and then adopt the table. Empty for a next generation, which is never adopted. -#}
 {% macro or_adopt_text(backfill) %}
-    {%- set drop = dbt_backfill.get_operation_text('drop_backfill', '{model: ' ~ dbt_backfill.get_name_of(backfill) ~ ', keep_mv: true}') -%}
-    {{ return('or drop only the state (' ~ drop ~ ') to adopt the table') }}
+    {%- set drop = dbt_backfill.get_drop_text(backfill, keep_mv=true) -%}
+    {{ return('' if backfill.get('generation') == 'next' else '. Or drop only the state to adopt the table: ' ~ drop) }}
 {% endmacro %}
 
 
@@ -312,7 +322,7 @@
     {%- do dbt_backfill.refuse(
         mv ~ ' and its state are copies of the MV ' ~ original ~ ' and its state, but clone_backfill did not make these copies, so '
             ~ 'they may be of different barriers',
-        'Drop both copies and run clone_backfill, ' ~ dbt_backfill.or_adopt_text(backfill)
+        'Drop both copies and run clone_backfill' ~ dbt_backfill.or_adopt_text(backfill)
             ~ '. If you only renamed the MV and its state: ALTER TABLE ' ~ mv
             ~ " SET TBLPROPERTIES ('dbt_backfill.mv' = '" ~ mv ~ "')", mv=backfill.get('name')
     ) -%}

@@ -47,7 +47,7 @@
         {%- do dbt_backfill.refuse(
             'its barrier ' ~ choice.plan.epoch
                 ~ ' could not be planned: four times in a row, the upstream changed or another run wrote before the plan was stored',
-            'Nothing is lost; run again to continue'
+            'Nothing is lost; run again to continue. If this repeats, run the model while nothing writes to its upstream, and without other runs of it'
         ) -%}
     {%- endif -%}
     {%- set is_own = plan.plan_id == attempt.plan.plan_id -%}
@@ -143,6 +143,8 @@
         else 'the feed does not list all that has changed since its rows were copied'
             if source.setup and (result.get('overlaid') or {'doubtful': 1}).doubtful
         else 'keys of the copied rows are in doubt' if checked.get('null_keys') or checked.get('duplicates') else none -%}
+    {%- set pinned = ". Then rebuild the MV with --full-refresh, or set another backfill_mode than 'snapshot', which reads this version to its end"
+        if dbt_backfill.stays_at_snapshot(backfill, state) and dbt_backfill.get_source(plan).version == state.upstream_version else '' -%}
     {%- set without_copy = dict(attempt, range_from=none, plan=dict(plan, sources=dbt_backfill.with_void_copy(plan.sources))) -%}
     {%- if 'plan' in result -%}
         {%- do dbt_backfill.drop_stages(views) -%}
@@ -161,20 +163,20 @@
         {%- if result.get('copy_is_gone') -%} {%- do adapter.cache_dropped(source.relation) -%} {%- endif -%}
         {{ return(without_copy) }}
     {%- elif twice -%}
-        {%- do dbt_backfill.refuse_duplicate_keys(plan, twice, views) -%}
+        {%- do dbt_backfill.refuse_duplicate_keys(plan, twice, views, pinned) -%}
     {%- elif checked.null_keys -%}
         {%- do dbt_backfill.drop_stages(views) -%}
         {%- do dbt_backfill.refuse(
             dbt_backfill.get_source(plan).relation ~ ' has ' ~ dbt_backfill.get_count_text(checked.null_keys, 'row') ~ ' with a null in '
                 ~ plan.key | map(attribute='upstream') | join(', ') ~ ', in version ' ~ dbt_backfill.get_source(plan).version,
-            'Give these rows a key or delete them; a primary key is never null'
+            'Give these rows a key or delete them; a primary key is never null' ~ pinned
         ) -%}
     {%- elif checked.duplicates -%}
         {#- The script compared hashes, and different keys may have the same hash. -#}
         {%- set duplicates = dbt_backfill.run_json('find the duplicate keys', dbt_backfill.get_duplicate_keys_sql(
             dbt_backfill.get_checked_scan(backfill, state, plan), plan.key
         )) -%}
-        {%- if duplicates -%} {%- do dbt_backfill.refuse_duplicate_keys(plan, duplicates | map(attribute='key') | list, views) -%} {%- endif -%}
+        {%- if duplicates -%} {%- do dbt_backfill.refuse_duplicate_keys(plan, duplicates | map(attribute='key') | list, views, pinned) -%} {%- endif -%}
         {{ return(dict(attempt, keys_are_unique=true)) }}
     {%- endif -%}
     {#- The range has more rows than allowed, so it needs new bounds. A copy of a part of the upstream ends at the previous bounds. In this case the
@@ -186,14 +188,14 @@
 {% endmacro %}
 
 
-{#- Drop the views and refuse duplicate keys. `duplicates`: some of these keys, as lists of literals. -#}
-{% macro refuse_duplicate_keys(plan, duplicates, views) %}
+{#- Drop the views and refuse duplicate keys. `duplicates`: some of these keys, as lists of literals. `pinned`: the end of the hint. -#}
+{% macro refuse_duplicate_keys(plan, duplicates, views, pinned='') %}
     {%- do dbt_backfill.drop_stages(views) -%}
     {%- do dbt_backfill.refuse(
         'the key ' ~ plan.key | map(attribute='upstream') | join(', ') ~ ' is not unique in ' ~ dbt_backfill.get_source(plan).relation
             ~ ', in version ' ~ dbt_backfill.get_source(plan).version ~ '; duplicate keys: ('
             ~ duplicates | map('join', ', ') | join('), (') ~ ')',
-        'Delete the duplicates, or name in unique_key the columns that are unique'
+        'Delete the duplicates, or name in unique_key the columns that are unique' ~ pinned
     ) -%}
 {% endmacro %}
 

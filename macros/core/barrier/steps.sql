@@ -10,7 +10,7 @@
     {%- if result.get('conflict') -%}
         {%- do dbt_backfill.refuse(
             'another run or a compaction wrote to ' ~ backfill.mv.render() ~ ' while this run executed its barrier',
-            'Nothing is lost; run again to continue'
+            'Nothing is lost; run again to continue. If this repeats, let no other run and no compaction work at the same time'
         ) -%}
     {%- endif -%}
     {{ return(step if result.get('failed') else none) }}
@@ -388,13 +388,13 @@
                     coalesce(concat(' of invocation ', get_json_object(last, '$.invocation_id')), ''),
                     coalesce(concat('; ', plan_kind, ' of invocation ', get_json_object(plan, '$.invocation_id'),
                     ', planned at ', get_json_object(plan, '$.planned_at')), ''),
-                    '). This statement wrote nothing; run again to continue.'
+                    '). This statement wrote nothing; run again to continue, and let only one run of the model work at a time.'
                 ))
             end
             from {{ backfill.progress.render() }}
             where vnode = 0
         ),
-        cast(raise_error('backfilled_mv {{ backfill.mv.identifier }}: its state is gone. This statement wrote nothing.') as boolean)
+        cast(raise_error('backfilled_mv {{ backfill.mv.identifier }}: its state is gone. This statement wrote nothing. Restore it, or drop the MV with drop_backfill.') as boolean)
     )
 {%- endmacro %}
 

@@ -245,8 +245,8 @@
     {%- if unknown -%}
         {%- do found.append({
             'fact': "there is no option '" ~ unknown | unique | join("', nor '") ~ "'",
-            'change': 'The options of a backfilled_mv are ' ~ own | join(', ')
-                ~ ", and dbt's own. Move options that another tool reads into meta",
+            'change': 'Correct or remove it, or move it into meta if another tool reads it. The options of a backfilled_mv are '
+                ~ own | join(', ') ~ ", and dbt's own",
         }) -%}
     {%- endif -%}
     {{ return(found) }}

@@ -136,9 +136,7 @@
     {%- for name, refused in unsafe.items()
             if refused.get('format', backfill.options.file_format) == backfill.options.file_format
             and modules.re.fullmatch(refused.value, settings.get(name, '') | lower) -%}
-        {%- do dbt_backfill.refuse(
-            'the session has ' ~ name ~ ' ' ~ refused.is ~ ', so ' ~ refused.does, refused.to_do, mv=backfill.get('name')
-        ) -%}
+        {%- do dbt_backfill.refuse('the session has ' ~ name ~ ' ' ~ refused.is ~ ', so ' ~ refused.does, refused.to_do, mv=backfill.get('name')) -%}
     {%- endfor -%}
     {%- do dbt_backfill.check_iceberg_catalogs(backfill, settings) -%}
 {% endmacro %}
@@ -161,8 +159,7 @@
         {%- if settings.get(setting, 'true') | lower != 'false' -%}
             {%- do dbt_backfill.refuse(
                 'the Iceberg catalog ' ~ catalog ~ ' of ' ~ table.render() ~ ' caches tables, so a run would not see what another run has committed',
-                'Set ' ~ setting ~ ' to false where the catalog is configured (server_side_parameters, or the Spark server)',
-                mv=backfill.get('name')
+                'Set ' ~ setting ~ ' to false where the catalog is configured (server_side_parameters, or the Spark server)', mv=backfill.get('name')
             ) -%}
         {%- endif -%}
         {%- for name, value in (dbt_backfill.exact_table_properties('iceberg') if table == backfill.mv else {}).items() -%}

@@ -281,9 +281,7 @@
         {%- do dbt_backfill.run_check_of_lost_partitions(mv, present | reject('in', columns.drops) | list) -%}
     {%- endif -%}
     {%- if dbt_backfill.is_redacted(layout) -%}
-        {%- do dbt_backfill.refuse(
-            'its query ' ~ changes[0].does ~ ', but Spark hides whether ' ~ table ~ ' is sorted by this column', undo
-        ) -%}
+        {%- do dbt_backfill.refuse('its query ' ~ changes[0].does ~ ', but Spark hides whether ' ~ table ~ ' is sorted by this column', undo) -%}
     {%- endif -%}
     {%- for change in changes -%}
         {%- if dbt_backfill.get_file_format() == 'delta' and properties.get(change.property, 'none') | lower in ['none', 'false'] -%}
@@ -352,7 +350,7 @@
             {%- do dbt_backfill.refuse(
                 'its query no longer returns ' ~ lost | join(', ') ~ ', but ' ~ mv.render() ~ ' is, or was earlier, partitioned by the field ' ~ field
                     ~ ', and without the column of this field Iceberg cannot merge rows into the table',
-                'Undo the change, or drop the MV with drop_backfill and run again'
+                'Undo the change, or drop the table (drop an MV with the run-operation drop_backfill) and run again'
             ) -%}
         {%- endif -%}
     {%- endfor -%}

@@ -245,8 +245,7 @@
         {%- if broken -%}
             {%- do dbt_backfill.refuse(
                 'its contract has the new constraint (' ~ expression ~ '), but ' ~ dbt_backfill.get_count_text(broken, 'row')
-                    ~ ' of the MV do not fulfil it',
-                'Correct these rows upstream, or the constraint'
+                    ~ ' of the MV do not fulfil it', 'Correct these rows upstream, or the constraint'
             ) -%}
         {%- endif -%}
         {%- do statements.append('add constraint ' ~ dbt_backfill.identifier(name) ~ ' check (' ~ expression ~ ')') -%}

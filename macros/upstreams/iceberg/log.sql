@@ -40,7 +40,7 @@
     {%- if main and current is none -%}
         {%- do dbt_backfill.refuse(
             'the snapshot ' ~ main.version ~ ' of ' ~ relation.render() ~ ' expired while this run was reading the log of that table',
-            'Nothing is lost; run again to continue'
+            "Nothing is lost; run again to continue. If this repeats, keep the upstream's snapshots for longer"
         ) -%}
     {%- endif -%}
     {%- set ancestors = [current] if current else [] -%}

@@ -166,7 +166,7 @@
             end as __bf_op,
             case
                 when op = 'r' then source.lsn
-                when op is not null and source.sequence is null then cast(raise_error('backfilled_mv: an event of the change feed has no source.sequence') as bigint)
+                when op is not null and source.sequence is null then cast(raise_error('backfilled_mv: an event of the change feed has no source.sequence. Use a version of Debezium that writes it, and let Debezium fill an empty change table, beginning with a snapshot.') as bigint)
                 else coalesce(cast(get_json_object(source.sequence, '$[0]') as bigint), 0) + 1
             end as __bf_position,
             source.lsn as __bf_sequence,
@@ -185,7 +185,8 @@
         'date': "try_cast(rtrim('Z', " ~ name ~ ') as date)',
         'timestamp': 'if(' ~ name ~ " rlike '(Z|[+-][0-9:]+)$', " ~ read ~ ', null)',
     }.get(conversion, read) -%}
-    {%- set error = "concat('backfilled_mv: a value of the change feed is no " ~ type ~ ": ', cast(" ~ name ~ ' as string))' -%}
+    {%- set error = "concat('backfilled_mv: a value of the change feed is no " ~ type ~ ": ', cast(" ~ name ~ " as string), '. Correct the row in PostgreSQL and "
+        ~ "its event in the change table. Or leave the column out of the query, and rebuild the MV with --full-refresh.')" -%}
     {{ return('coalesce(' ~ converted ~ ', if(' ~ name ~ ' is null or ' ~ untold ~ " or __bf_op not in ('i', 'u'), null, cast(raise_error(" ~ error
         ~ ') as ' ~ dbt_backfill.type_sql(type) ~ ')))') }}
 {% endmacro %}

@@ -43,7 +43,7 @@
     {%- set where -%}
         __bf_stage = {{ dbt_backfill.string_literal(stage.id) }} and (
             select if(count(*) = 1, true, raise_error(
-                'backfilled_mv: the rows that were staged for a barrier are gone, because another run has replaced them. Nothing was written; run again to continue.'
+                'backfilled_mv {{ dbt_backfill.parse_relation(stage.relation).identifier[:-8] }}: the rows that were staged for a barrier are gone, because another run has replaced them. Nothing was written; run again to continue, and let only one run of the model work at a time.'
             ))
             from {{ dbt_backfill.get_kept_read(stage) }}
             where __bf_stage = {{ dbt_backfill.string_literal(dbt_backfill.get_stage_mark(stage.id)) }}

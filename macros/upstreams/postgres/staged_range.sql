@@ -70,7 +70,8 @@
 
 {% macro refuse_other_stage(backfill) %}
     {%- do dbt_backfill.refuse(
-        'another run staged rows at the same time as this run', 'Nothing is lost; run again to continue', mv=backfill.get('name')
+        'another run staged rows at the same time as this run',
+        'Nothing is lost; run again to continue, and let only one run of the model work at a time', mv=backfill.get('name')
     ) -%}
 {% endmacro %}
 
@@ -180,8 +181,7 @@
     {%- if 'dbt_backfill.format' not in properties -%}
         {%- do dbt_backfill.refuse(
             backfill.staged.render() ~ ' has the name of its staged rows, but was not created by this package',
-            'Rename that table, or give the model another alias',
-            mv=backfill.get('name')
+            'Rename that table, or give the model another alias', mv=backfill.get('name')
         ) -%}
     {%- endif -%}
     {%- set noted = properties.get('dbt_backfill.staged') -%}

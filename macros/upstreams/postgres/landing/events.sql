@@ -92,7 +92,8 @@
     }.get(column.type.split('(')[0], cast) -%}
     {%- set error = dbt_backfill.string_literal('land_changes cannot convert a value of the column ' ~ column.name ~ ' of ' ~ table.table ~ ' to '
         ~ column.type ~ ', in the commit that ends at ') -%}
-    {{ return('case when ' ~ text ~ ' is not null then coalesce(' ~ converted ~ ', cast(raise_error(concat(' ~ error ~ ', lsn)) as ' ~ type ~ ')) end') }}
+    {%- set change = dbt_backfill.string_literal('. Correct the row, drop the slot ' ~ table.slot ~ ' in PostgreSQL, and land again.') -%}
+    {{ return('case when ' ~ text ~ ' is not null then coalesce(' ~ converted ~ ', cast(raise_error(concat(' ~ error ~ ', lsn, ' ~ change ~ ')) as ' ~ type ~ ')) end') }}
 {% endmacro %}
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from dbt.adapters.spark.relation import SparkRelation
+from dbt_common.exceptions import CompilationError
 
 from support.macros import Macros
 
@@ -16,6 +17,7 @@ Observe = Callable[..., Any]
 # The plan of epoch 0. Nothing was merged into its MV yet.
 CREATED = {"epoch": 0, "kind": "create", "backfill_id": "b1", "vnode_count": 4}
 OURS = {"dbt_backfill.id": "b1", "dbt_backfill.format": "2"}
+DROP = "dbt run-operation drop_backfill --args '{model: mv}'"
 
 
 @pytest.fixture
@@ -223,16 +225,37 @@ def test_an_mv_that_was_altered_to_be_inexact_is_refused(
 def test_an_mv_that_is_gone_is_refused(observe: Observe, refused: Any) -> None:
     with refused(
         "lake.mv does not exist, but its state does (lake.mv__progress). Restore the MV, or drop "
-        "lake.mv__progress to build the MV again."
+        f"its state to build the MV again: {DROP}."
     ):
         observe("pb", epoch=1)
+
+
+@pytest.mark.parametrize(
+    ("exist", "properties", "hint"),
+    [
+        ("m", None, "Restore the state, or drop lake.mv to build the MV again: "),
+        ("pb", None, "Restore the MV, or drop its state to build the MV again: "),
+        ("m", {}, "Drop or rename that table."),
+    ],
+)
+def test_the_way_out_of_a_next_generation_leaves_the_mv_in_use(
+    observe: Observe, backfill: Any, exist: str, properties: Any, hint: str
+) -> None:
+    backfill["generation"] = "next"
+    with pytest.raises(CompilationError) as raised:
+        observe(exist, properties, epoch=1)
+
+    message = str(raised.value.msg)
+    assert hint in message
+    drop = "drop_backfill --args '{model: mv, generation: next}'."
+    assert message.endswith(hint if properties == {} else drop)
 
 
 @pytest.mark.parametrize("exist", ["m", "mb"])
 def test_a_state_that_is_missing_is_refused(observe: Observe, refused: Any, exist: str) -> None:
     with refused(
         "its state is missing: lake.mv__progress does not exist. Restore the state, or drop "
-        "lake.mv to build the MV again, or have its rows compared with the query: dbt run-"
+        f"lake.mv to build the MV again: {DROP}. Or have its rows compared with the query: dbt run-"
         "operation adopt_table --args '{model: mv}'."
     ):
         observe(exist)
@@ -366,7 +389,7 @@ def test_another_format_than_the_mv_was_made_in_is_refused(
     options["file_format"] = file_format
     with refused(
         f"file_format changed from {made_as} to {file_format} since lake.mv was created. Undo the "
-        "change, or drop lake.mv and lake.mv__progress to build the MV again."
+        f"change, or drop the MV and its state to build the MV again: {DROP}."
     ):
         observe(properties={**OURS, **properties})
 
@@ -390,8 +413,8 @@ def test_a_catalog_that_caches_is_refused_before_the_state_counts(
 
 ANOTHER = (
     "its state lake.mv__progress belongs to another MV. Restore the state that was created "
-    "with lake.mv, or drop both to build the MV again, or drop only the state (dbt run-operation "
-    "drop_backfill --args '{model: mv, keep_mv: true}') to adopt the table."
+    f"with lake.mv, or drop both to build the MV again: {DROP}. Or drop only the state to adopt "
+    "the table: dbt run-operation drop_backfill --args '{model: mv, keep_mv: true}'."
 )
 
 
@@ -433,7 +456,7 @@ def test_a_damaged_progress_table_is_refused(
 ) -> None:
     with refused(
         f"lake.mv__progress is damaged: {damage}. Restore an earlier version of this table, or "
-        "drop this table and lake.mv to build the MV again."
+        f"drop this table and lake.mv to build the MV again: {DROP}."
     ):
         observe(**state)
 

@@ -251,13 +251,13 @@ def test_a_misspelt_option_is_refused_with_the_names_there_are(
     read: Any, refused: Any, name: str
 ) -> None:
     text = (
-        f"there is no option '{name}'. The options of a backfilled_mv are unique_key, "
+        f"there is no option '{name}'. Correct or remove it, or move it into meta if another tool "
+        "reads it. The options of a backfilled_mv are unique_key, "
         "upstream_key, backfill_rate_limit, barriers_per_run, backfill_mode, vnode_count, "
         "backfill_vnodes, backfill_order, backfill_partitions, check_key, on_query_change, "
         "on_schema_change, on_gap, on_foreign_write, replace_existing, full_refresh_mode, "
         "live_view, file_format, change_feed, run_minutes, run_rows, barrier_seconds, take_turns, "
-        "replicate, replica_rows, compact_every, sort_when_finished, and dbt's own. "
-        "Move options that another tool reads into meta."
+        "replicate, replica_rows, compact_every, sort_when_finished, and dbt's own."
     )
     with refused(text):
         read(**{name: 1})

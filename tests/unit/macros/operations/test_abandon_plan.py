@@ -66,5 +66,7 @@ def test_without_a_plan_nothing_is_given_up(
 
 
 def test_an_unknown_argument_is_refused(abandon: Callable[..., Any], refused: Any) -> None:
-    with refused("abandon_plan has no argument 'plan'. Its only argument is model"):
+    with refused(
+        "abandon_plan has no argument 'plan'. Correct or remove it. The only argument is model"
+    ):
         abandon(None, plan=3)

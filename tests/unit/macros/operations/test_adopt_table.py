@@ -86,5 +86,7 @@ def test_what_cannot_be_adopted_is_refused(macros: Macros, adopt: Adopt, refused
 
 
 def test_an_unknown_argument_is_refused(macros: Macros, adopt: Adopt, refused: Any) -> None:
-    with refused("adopt_table has no argument 'table'. Its only argument is model"):
+    with refused(
+        "adopt_table has no argument 'table'. Correct or remove it. The only argument is model"
+    ):
         macros.call("adopt_table", "mv", table="x")

@@ -162,7 +162,10 @@ def test_a_schema_may_be_named(listed: Listed) -> None:
     [
         ({"schema": "abscent"}, "there is no schema abscent. Name a schema that exists"),
         ({"schema": ["lake"]}, 'schema is ["lake"]. Set it to the name of a schema'),
-        ({"drop": True}, "backfill_orphans has no argument 'drop'. Its only argument is schema"),
+        (
+            {"drop": True},
+            "backfill_orphans has no argument 'drop'. Correct or remove it. The only argument is",
+        ),
     ],
 )
 def test_arguments_that_name_no_schema_are_refused(

@@ -98,7 +98,7 @@ def test_an_original_that_does_not_stand_still_is_not_copied(
 ) -> None:
     with refused("a run changed the state of prod.mv while clone_backfill was reading this state"):
         clone(versions=(5, 40, 6))
-    with refused("its barrier 3 has begun but is not committed. Copy prod.mv once a run has"):
+    with refused("its barrier 3 has begun but is not committed. Let a run of its model com"):
         clone(state={"planned": make_plan()})
     with refused("its barrier 3 has begun but is not committed"):
         clone(state={"dirty": True})
@@ -149,7 +149,7 @@ def test_nothing_is_dropped_that_is_not_named(macros: Macros, clone: Clone, refu
         ({"source": "lake.mv"}, 'source is "lake.mv". Set it to another MV with its schema, such'),
         ({"source": " "}, 'source is " ". Set it to the MV to copy, with its schema, such as prod'),
         ({"replace": 1}, "replace is 1. Set it to true or false"),
-        ({"target": "x"}, "clone_backfill has no argument 'target'. Its arguments are model, sour"),
+        ({"target": "x"}, "clone_backfill has no argument 'target'. Correct or remove it. The ar"),
     ],
 )
 def test_arguments_that_mean_nothing_are_refused(

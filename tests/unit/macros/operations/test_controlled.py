@@ -149,7 +149,8 @@ MODELS = (
         ({"model": "mv", "by": 7}, "by is 7. Set it to a name, or leave it out."),
         (
             {"model": "mv", "row": 7},
-            "pause_backfill has no argument 'row'. Its arguments are model, models, all, by.",
+            "pause_backfill has no argument 'row'. Correct or remove it. The arguments are model, "
+            "models, all, by.",
         ),
     ],
 )

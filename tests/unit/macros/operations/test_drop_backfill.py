@@ -58,7 +58,7 @@ def drop(macros: Macros, stored: Callable[..., str]) -> Drop:
         macros.tables = {}
         for mv in (at, f"{at}__next") if next_exists else (at,):
             for name in exist:
-                own = {} if name == foreign and mv == at else PROPERTIES[name]
+                own = {} if foreign == (name if mv == at else f"next_{name}") else PROPERTIES[name]
                 if mv != at and name == "progress":
                     own = {**own, **next_of}
                 table = Table("view" if name == "live" else "table", "delta", own)
@@ -263,6 +263,15 @@ def test_a_next_generation_stays_where_its_mv_is_not_ours(macros: Macros, drop: 
     assert dropped(macros) == []
 
 
+def test_a_foreign_table_at_the_next_generation_is_for_the_user_to_drop(
+    macros: Macros, drop: Drop
+) -> None:
+    """With `keep_mv: true` the operation would find the same table again."""
+    told = refusal(drop, node("mv"), model="mv", foreign="next_mv", next_exists=True)
+    assert "lake.mv__next was not made by this materialization. Drop or rename it yourself" in told
+    assert dropped(macros) == []
+
+
 def test_what_a_model_of_another_materialization_makes_is_kept_if_it_is_said(
     macros: Macros, drop: Drop
 ) -> None:
@@ -293,7 +302,7 @@ def test_the_table_of_an_mv_is_kept_to_be_adopted_anew(drop: Drop) -> None:
             {"model": "gone"},
             "gone: there is no model of this name. Name an enabled model, or the table of a model",
         ),
-        ({"model": "mv", "orphans": True}, "mv: drop_backfill has no argument 'orphans'. Its argu"),
+        ({"model": "mv", "orphans": True}, "mv: drop_backfill has no argument 'orphans'. Correct"),
         (
             {"model": "mv", "mv": "lake.mv"},
             f"drop_backfill: both the argument model and the argument mv are given. {HOW}",

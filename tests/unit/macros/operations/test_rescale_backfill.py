@@ -96,7 +96,7 @@ def test_an_argument_of_another_kind_is_refused(
 
 
 def test_an_unknown_argument_is_refused(rescale: Any, refused: Any) -> None:
-    with refused("rescale_backfill has no argument 'vnodes'. Its arguments are model, vnode_count"):
+    with refused("rescale_backfill has no argument 'vnodes'. Correct or remove it. The arguments "):
         rescale(8, more={"vnodes": 8})
 
 

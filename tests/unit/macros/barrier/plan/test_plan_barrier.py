@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from dbt_common.exceptions import CompilationError
 
 from support.duck import Duck
 from support.macros import Macros
@@ -452,6 +453,25 @@ def test_duplicate_keys_are_refused_with_examples(
         "(3L, 4). Delete the duplicates, or name in unique_key the columns that are unique."
     ):
         plan_barrier(DUPLICATES, duplicates=[["1L", "2"], ["3L", "4"]])
+
+
+@pytest.mark.parametrize("checked", [DUPLICATES, {"checked": {**CHECKED, "null_keys": 1}}])
+@pytest.mark.parametrize(("version", "is_pinned"), [("16", True), ("17", False)])
+def test_a_snapshot_with_wrong_keys_is_left_by_a_rebuild(
+    plan_barrier: Callable[..., Any],
+    options: Any,
+    make_source: Any,
+    checked: Any,
+    version: str,
+    is_pinned: bool,
+) -> None:
+    """Rows that are corrected upstream are not in the snapshot that the next run reads."""
+    options["backfill_mode"] = "snapshot"
+    with pytest.raises(CompilationError) as raised:
+        plan_barrier(checked, duplicates=[["1L", "2"]], sources=[make_source(version=version)])
+
+    way_out = "Then rebuild the MV with --full-refresh, or set another backfill_mode"
+    assert (way_out in str(raised.value.msg)) is is_pinned
 
 
 def test_keys_are_not_compared_where_the_model_says_so(

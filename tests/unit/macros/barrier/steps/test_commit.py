@@ -316,7 +316,7 @@ def test_a_run_whose_plan_was_not_committed_as_what_it_is_stops(
 ) -> None:
     with refused(
         "another run changed the state while this run executed the barrier 3. Nothing is lost; "
-        "run again to continue."
+        "run again to continue, and let only one run of the model work at a time."
     ):
         commit_barrier(epoch, executed=False)
 

@@ -31,7 +31,8 @@ def fence(
 def _overtaken(during: str, state: str) -> str:
     return (
         f"backfilled_mv mv: another run changed the state while {during} ({state}). This "
-        "statement wrote nothing; run again to continue."
+        "statement wrote nothing; run again to continue, and let only one run of the model work "
+        "at a time."
     )
 
 
@@ -94,7 +95,8 @@ def test_nothing_passes_without_a_state(
     )
 
     assert progress.fence(fence) == (
-        "backfilled_mv mv: its state is gone. This statement wrote nothing."
+        "backfilled_mv mv: its state is gone. This statement wrote nothing. Restore it, or drop "
+        "the MV with drop_backfill."
     )
 
 

@@ -69,7 +69,7 @@ def test_arguments_of_another_type_are_refused(
 
 
 def test_an_unknown_argument_is_refused(macros: Macros, refused: Any) -> None:
-    with refused("verify_backfill has no argument 'vnode'. Its arguments are model, vnodes, key_f"):
+    with refused("verify_backfill has no argument 'vnode'. Correct or remove it. The arguments ar"):
         check(macros, vnode=3)
 
 
