@@ -294,7 +294,8 @@
 
 
 {#-
-    Return statements of a script that drop the temporary views of a barrier. Otherwise the views would stay in a session that other runs may share.
+    Return statements of a script that drop the temporary views of a barrier, and the variable with the filter of its keys, see
+    get_key_filter_statements. Otherwise they would stay in a session that other runs may share.
     Each view is dropped before the views that it reads. A missing view is not an error, because a lost connection ends the session and its views.
 -#}
 {% macro get_drop_stages_sql(stages) -%}
@@ -304,6 +305,9 @@
         uncache table if exists {{ stage }};
         drop view {{ stage }};
     end;
+    {%- if stage.endswith('__rows`') %}
+    execute immediate {{ dbt_backfill.string_literal('drop temporary variable if exists ' ~ stage) }};
+    {%- endif %}
     {%- endfor %}
 {%- endmacro %}
 

@@ -91,14 +91,17 @@
 -#}
 {% macro get_doubtful_keys_sql(backfill, plan, names, suspicions, altered, low, high) -%}
     {%- set keys, stage = plan.key, names.states -%}
-    {%- set columns, mv_columns = dbt_backfill.upstream_columns(keys), dbt_backfill.mv_columns(keys, 'mv.') -%}
+    {%- set columns, mv_columns, carried = dbt_backfill.upstream_columns(keys), dbt_backfill.mv_columns(keys, 'mv.'), [] -%}
+    {%- for column in columns -%} {%- do carried.append(mv_columns[loop.index0] ~ ' as ' ~ column) -%} {%- endfor -%}
     {%- set listed, not_null = columns | join(', '), 'not ' ~ dbt_backfill.null_key_predicate(columns) -%}
     {%- set unclear = '(__bf_unclear or ' ~ altered ~ ')' if altered else '__bf_unclear' -%}
     select {{ listed }} from {{ stage }} where {{ unclear }} and {{ not_null }}
     {%- if '__bf_inserted' in suspicions %}
     union
-    select {{ listed }}
-    from (
+    {#- The few keys of the stage are on the right of the join, so that Spark can broadcast them and need not shuffle the keys of the MV. #}
+    select {{ carried | join(', ') }}
+    from {{ backfill.mv.render() }} as mv
+    left semi join (
         select {{ listed }} from {{ stage }} where __bf_inserted and {{ not_null }}
         {%- if '__bf_gone' in suspicions %}
         {%- set gone = 'select * except (__bf_deleted, __bf_inserted, __bf_gone, __bf_unclear) from ' ~ stage ~ ' where __bf_gone' %}
@@ -112,9 +115,8 @@
         where __bf_gone and {{ not_null }}
         {%- endif %}
     ) as stage
-    left semi join {{ backfill.mv.render() }} as mv
-    on {{ dbt_backfill.equal_keys(keys, 'stage.', 'mv.', 'upstream') }}
-        and {{ dbt_backfill.tuple_predicate(mv_columns, '>=', low) }} and {{ dbt_backfill.tuple_predicate(mv_columns, '<=', high) }}
+    on {{ dbt_backfill.equal_keys(keys, 'mv.', 'stage.', right_names='upstream') }}
+    where {{ dbt_backfill.tuple_predicate(mv_columns, '>=', low) }} and {{ dbt_backfill.tuple_predicate(mv_columns, '<=', high) }}
     {%- endif %}
     {{ '__bf_alike__' if altered }}
 {%- endmacro %}

@@ -9,9 +9,10 @@
     Return {
       'failed': see run_merge; if a step failed, all other entries are absent,
       'name': the name of the second view,
-      'count', 'null_keys', 'altered_keys', 'suspects', 'low', 'high': see get_stage,
+      'count', 'null_keys', 'altered_keys', 'suspects', 'inserts', 'low', 'high': see get_stage,
       'reread': see get_reread_statements; its count is 0 if the feed reports the last state of every key,
       'upserts', 'drops': the numbers of keys of the second view for which the query returns a row, and for which it returns no row
+      'listed', 'words': the filter of these keys, see get_key_filter_statements; absent if they have no filter, or if a variable has the words
     }
 -#}
 {% macro stage_changes(backfill, state, plan, changes, may_give_up=false) %}
@@ -49,8 +50,9 @@
 
 {#-
     Return the changes of a plan that has changes, see has_changes. The result is the answer to the question upstream_changes. Its 'views' also has
-    all views of the stage, each before the views that it reads. It also has two facts from the analysis: {
+    all views of the stage, each before the views that it reads. It also has facts of the plan and the analysis: {
       'drops_rows',
+      'is_exact': true if the MV has the query's result for the rows before these changes,
       'read_columns': the columns whose change can change the MV's row. None if all changes have to be merged: the feed does not report the
         previous row, or the MV may not have the query's result for the previous row
     }
@@ -77,7 +79,8 @@
     {%- set is_exact = plan.kind == 'advance' and not plan.get('sweeps') and not state.dirty -%}
     {{ return(dict(
         changes, events=events, views=[names.rows, names.again, names.doubtful, names.states] + changes.get('views', []),
-        drops_rows=analysis.drops_rows, read_columns=analysis.read_columns if is_exact and changes.tells_before else none,
+        drops_rows=analysis.drops_rows, is_exact=is_exact,
+        read_columns=analysis.read_columns if is_exact and changes.tells_before else none,
     )) }}
 {% endmacro %}
 
@@ -101,12 +104,16 @@
     {%- set suspicions = ['__bf_unclear'] + (['__bf_inserted'] if check_key else [])
         + (['__bf_gone'] if check_key and changes.drops_rows else []) -%}
     {%- set null_key = dbt_backfill.null_key_predicate(columns) -%}
+    {#- If the query returns a row for every row of the upstream, the MV has every key that the feed does not report as inserted. -#}
+    {%- set inserts = 'count_if(__bf_unclear or __bf_inserted and not __bf_deleted' ~ (' or ' ~ altered if altered else '') ~ ')'
+        if changes.is_exact and not changes.drops_rows and not changes.may_repeat else 'count(*)' -%}
     {%- set summary -%}
         set staged = (select named_struct(
             'count', count,
             'null_keys', null_keys,
             'altered_keys', altered_keys,
             'suspects', suspects,
+            'inserts', inserts,
             'low', {{ dbt_backfill.literals_expression(keys, 'low.') }},
             'high', {{ dbt_backfill.literals_expression(keys, 'high.') }}
         )
@@ -116,6 +123,7 @@
                 count_if({{ null_key }} and not __bf_deleted) as null_keys,
                 count_if(not {{ null_key }} and {{ altered or 'false' }}) as altered_keys,
                 count_if(not {{ null_key }} and ({{ (suspicions + ([altered] if altered else [])) | join(' or ') }})) as suspects,
+                {{ inserts }} as inserts,
                 min(struct({{ columns | join(', ') }})) filter (where not {{ null_key }}) as low,
                 max(struct({{ columns | join(', ') }})) filter (where not {{ null_key }}) as high
             from {{ names.states }}
@@ -124,13 +132,18 @@
     {%- set rows -%}
         {{ dbt_backfill.get_rows_view_sql(backfill, plan, names, alters_keys=altered is not none) }};
         cache table {{ names.rows }};
-        set merged = (select struct(count_if(not __bf_dropped), count_if(__bf_dropped)) from {{ names.rows }})
+        set merged = (
+            select struct(count_if(not __bf_dropped), count_if(__bf_dropped), cast(null as array<string>), cast(null as array<bigint>))
+            from {{ names.rows }}
+        );
+        {{ dbt_backfill.get_key_filter_statements(backfill, keys, names.rows) }}
     {%- endset -%}
     {{ return({
         'declarations': changes.get('declarations', []) + [
-            'declare staged struct<count: bigint, null_keys: bigint, altered_keys: bigint, suspects: bigint, low: array<string>, high: array<string>>',
+            'declare staged struct<count: bigint, null_keys: bigint, altered_keys: bigint, suspects: bigint, inserts: bigint, low: array<string>, high: array<string>>',
             'declare reread struct<count: bigint, low: array<string>, high: array<string>, twice: array<array<string>>>',
-            'declare merged struct<upserts: bigint, drops: bigint>',
+            'declare merged struct<upserts: bigint, drops: bigint, listed: array<string>, words: array<bigint>>',
+            'declare word_count int',
         ],
         'statements': changes.get('setup', []) + [
             dbt_backfill.get_last_states_view_sql(names.states, events, keys, changes),

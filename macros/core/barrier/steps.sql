@@ -40,8 +40,9 @@
       rows (string): a select of the MV's columns and `__bf_dropped`, such as the select of the stage's second view.
       bounds (string): a condition on the MV, as `mv`, that the keys of these rows fulfil. Its literals prune the files of the MV.
       range (string or none): a select of the rows of a range that the same MERGE writes.
+      inserts (boolean): false if the MV has all these keys. Without the clause NOT MATCHED, Spark can broadcast the rows to the scan of the MV.
 -#}
-{% macro get_changes_merge_sql(backfill, plan, rows, bounds, range=none) -%}
+{% macro get_changes_merge_sql(backfill, plan, rows, bounds, range=none, inserts=true) -%}
     {%- set kept = dbt_backfill.unaltered_partition_predicate(backfill, dbt_backfill.parse_columns(plan.query_columns)) -%}
     {%- set mark = dbt_backfill.get_mark(backfill, plan.plan_id, 'changes') -%}
     merge into {{ backfill.mv.render() }} as mv
@@ -64,7 +65,9 @@
     on {{ dbt_backfill.equal_keys(plan.key, 'mv.', 'changes.') }} and {{ bounds }}
     when matched and not changes.__bf_dropped{{ mark.condition }} then update set *
     when matched then delete
+    {%- if inserts %}
     when not matched and not changes.__bf_dropped then insert *
+    {%- endif %}
 {%- endmacro %}
 
 
@@ -73,7 +76,7 @@
     range. With `at_once` the condition has only the first two columns of the key. Other rows may fulfil the condition as well. With all columns, the
     OR of two bounds would grow with the square of the number of columns when Spark pushes it down.
 -#}
-{% macro get_changes_bounds(plan, staged, at_once) %}
+{% macro get_changes_bounds(plan, staged, at_once, filter=none) %}
     {%- set columns, bounds, predicates = dbt_backfill.mv_columns(plan.key, 'mv.'), [[staged.low, staged.high]], [] -%}
     {%- if at_once -%}
         {%- set columns, low, high = columns[:2], plan.get('range_low'), none if plan.get('last_range') else plan.range_high -%}
@@ -83,6 +86,7 @@
         {%- set parts = [] -%}
         {%- if low -%} {%- do parts.append(dbt_backfill.tuple_predicate(columns, '>=', low[:columns | length])) -%} {%- endif -%}
         {%- if high -%} {%- do parts.append(dbt_backfill.tuple_predicate(columns, '<=', high[:columns | length])) -%} {%- endif -%}
+        {%- if filter and loop.first -%} {%- do parts.append(filter) -%} {%- endif -%}
         {%- do predicates.append('(' ~ (parts | join(' and ') or 'true') ~ ')') -%}
     {%- endfor -%}
     {{ return('(' ~ predicates | join(' or ') ~ ')' if at_once else predicates[0]) }}

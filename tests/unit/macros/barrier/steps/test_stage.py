@@ -90,7 +90,7 @@ def test_a_stage_is_counted_and_bounded(
     [summary] = [sql for sql in stage["statements"] if sql.startswith("set staged = ")]
     [(found,)] = duck.rows(summary.removeprefix("set staged = ")[1:-1])
 
-    counts = {"count": 3, "null_keys": 1, "altered_keys": 0, "suspects": 2}
+    counts = {"count": 3, "null_keys": 1, "altered_keys": 0, "suspects": 2, "inserts": 5}
     assert found == {**counts, "low": ["2L", "1"], "high": ["7L", "3"]}
     duck.execute(f"delete from {states}")
     [(found,)] = duck.rows(summary.removeprefix("set staged = ")[1:-1])

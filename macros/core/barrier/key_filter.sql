@@ -1,0 +1,75 @@
+{#-
+    This file makes a filter of the staged keys for the ON of the MERGE of changes. The filter is a condition on the MV only, so Spark applies it when
+    it scans the MV. Without the filter, Spark shuffles every row of the MV between the bounds of the staged keys before it joins them. The filter may
+    let other rows pass, because the ON compares the keys as well, but it never stops a row that has a staged key.
+
+    For few keys the filter is a list of the values of their first column. For more keys it is a Bloom filter: an array of words of 64 bits, in
+    which each key has four bits of one word. The bits are stored inverted: 0 means that a key has set the bit. For very many keys there is no filter,
+    because then most rows of the MV would pass.
+-#}
+
+
+{#- Return the largest number of keys for each form of the filter, and the largest number of words, which is a power of two. -#}
+{% macro key_filter_limits() %}
+    {{ return({'listed': 64, 'hashed': 500000, 'words': 65536}) }}
+{% endmacro %}
+
+
+{#-
+    Return statements of a script that make the filter of the keys in the view `rows`. They read and set the script's variable `merged`, see
+    get_stage. On Delta a Bloom filter is put into a variable of the session, which has the name of the view: Delta writes the ON of a
+    MERGE to its log, with the name of the variable instead of its value. On Iceberg a variable cannot stand in the ON, so the words are returned.
+-#}
+{% macro get_key_filter_statements(backfill, keys, rows) -%}
+    {%- set limits, mv_keys, is_delta = dbt_backfill.key_filter_limits(), dbt_backfill.get_mv_keys(keys), backfill.options.file_format == 'delta' -%}
+    {#- No column of the MV is in scope where a variable is read: a column of the same name would hide the variable. #}
+    {%- set words -%}
+        (
+            select transform(array_sort(collect_list(struct(at, bits))), word -> ~word.bits)
+            from (
+                select at, bit_or(bits) as bits
+                from (
+                    select cast(shiftright(hash, 32) & (word_count - 1) as int) as at, {{ dbt_backfill.key_bits_expression('hash') }} as bits
+                    from (select {{ dbt_backfill.key_hash_expression(mv_keys) }} as hash from {{ rows }})
+                    union all
+                    select explode(sequence(0, word_count - 1)), 0L
+                )
+                group by at
+            )
+        )
+    {%- endset -%}
+    if merged.upserts + merged.drops <= {{ limits.listed }} then
+        set merged = struct(merged.upserts, merged.drops, (
+            select collect_set({{ dbt_backfill.literal_expression(dbt_backfill.mv_columns(keys)[0], keys[0].type) }}) from {{ rows }}
+        ), null);
+    elseif merged.upserts + merged.drops <= {{ limits.hashed }} then
+        set word_count = least({{ limits.words }}, pow(2, ceil(log2((merged.upserts + merged.drops) / 4))));
+        {%- if is_delta %}
+        execute immediate {{ dbt_backfill.string_literal('declare or replace variable ' ~ rows ~ ' array<bigint>') }};
+        set system.session.{{ rows }} = {{ words }};
+        {%- else %}
+        set merged = struct(merged.upserts, merged.drops, null, {{ words }});
+        {%- endif %}
+    end if
+{%- endmacro %}
+
+
+{#- Return the bits of a key in its word of the Bloom filter, as a bigint. `hash`: a SQL expression of the key's hash. -#}
+{% macro key_bits_expression(hash) -%}
+    {%- set bits = [] -%}
+    {%- for shift in [0, 6, 12, 18] -%} {%- do bits.append('shiftleft(1L, cast(shiftright(' ~ hash ~ ', ' ~ shift ~ ') & 63 as int))') -%} {%- endfor -%}
+    {{ return('(' ~ bits | join(' | ') ~ ')') }}
+{%- endmacro %}
+
+
+{#- Return the filter of the staged keys as a condition on the MV, as `mv`; none if there is no filter. `staged`: see get_own_stage. -#}
+{% macro get_key_filter(backfill, keys, staged) -%}
+    {%- set limits, count = dbt_backfill.key_filter_limits(), staged.upserts + staged.drops -%}
+    {%- if staged.get('listed') -%} {{ return(dbt_backfill.mv_columns(keys, 'mv.')[0] ~ ' in (' ~ staged.listed | join(', ') ~ ')') }} {%- endif -%}
+    {%- if not limits.listed < count <= limits.hashed -%} {{ return(none) }} {%- endif -%}
+    {%- set hash = dbt_backfill.key_hash_expression(dbt_backfill.get_mv_keys(keys), 'mv.') -%}
+    {%- set words = 'system.session.' ~ staged.name if backfill.options.file_format == 'delta'
+        else "cast(split('" ~ staged.words | join(',') ~ "', ',') as array<bigint>)" -%}
+    {{ return(words ~ '[cast(shiftright(' ~ hash ~ ', 32) & (size(' ~ words ~ ') - 1) as int)] & '
+        ~ dbt_backfill.key_bits_expression(hash) ~ ' = 0') }}
+{%- endmacro %}

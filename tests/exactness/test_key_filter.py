@@ -1,0 +1,118 @@
+"""The MERGE of changes is exact with every form of its filter of the staged keys.
+
+The macros choose the form by the number of keys, so each test forces one form for every barrier:
+macros/core/barrier/key_filter.sql.
+
+DBT_BACKFILL_FILTERED=100   the number of random histories for each form (default 1)
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+from exactness.conftest import summary
+from exactness.histories import History, histories
+from exactness.mutants import mutated
+from exactness.play import Player
+from support.checks import model, source
+from support.lake import Lake
+from support.project import Project
+
+HISTORIES = int(os.environ.get("DBT_BACKFILL_FILTERED", "1"))
+LIMITS = "{'listed': 64, 'hashed': 500000, 'words': 65536}"
+FORMS = {
+    "a list of any length": "{'listed': 500000, 'hashed': 500000, 'words': 65536}",
+    "a Bloom filter for any number": "{'listed': -1, 'hashed': 500000, 'words': 65536}",
+    "64 bits, which other keys have, too": "{'listed': -1, 'hashed': 500000, 'words': 1}",
+    "no filter": "{'listed': -1, 'hashed': -1, 'words': 1}",
+}
+
+MakeFiltered = Callable[[str], Project]
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def make_filtered(
+    lake: Lake, parsed: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> MakeFiltered:
+    def make(form: str) -> Project:
+        directory = tmp_path_factory.mktemp("filtered")
+        replacement = ("core/barrier/key_filter.sql", LIMITS, FORMS[form])
+        packages = mutated(directory / "packages", [replacement])
+        name = f"filtered_{next(_numbers)}"
+        return Project(directory / "project", lake, name, packages=packages, parsed=parsed("spark"))
+
+    return make
+
+
+@settings(
+    max_examples=HISTORIES,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=(Phase.explicit, Phase.generate),
+    suppress_health_check=list(HealthCheck),
+)
+@given(history=histories())
+@pytest.mark.every_profile
+@pytest.mark.profiles("session-delta", "session-iceberg", reason="all runs share one session")
+@pytest.mark.parametrize("form", FORMS)
+def test_every_version_is_exact(make_filtered: MakeFiltered, form: str, history: History) -> None:
+    summary.add(Player(make_filtered(form), history, f"f{next(_numbers)}").play())
+
+
+KEYS = {
+    "id": "id bigint, part int",
+    "name": "name string, part int",
+    "day": "day date, part int",
+    "at": "at timestamp, part int",
+    "amount": "amount decimal(20, 3), part int",
+    "code": "code binary, part int",
+}
+VALUES = {
+    "id": "id * 1000003",
+    "name": "concat('na\\'me ${x} ', id)",
+    "day": "date_add(date'1500-01-01', cast(id as int))",
+    "at": "timestamp_micros(id * 1000003)",
+    "amount": "cast(id as decimal(20, 3)) / 7",
+    "code": "unhex(hex(id))",
+}
+
+
+@pytest.mark.every_profile
+@pytest.mark.profiles("session-delta", "session-iceberg", reason="all runs share one session")
+@pytest.mark.parametrize("form", FORMS)
+def test_a_key_of_any_type_is_found(make_filtered: MakeFiltered, form: str) -> None:
+    """Of 400 rows, 100 are updated, 40 deleted and 20 inserted. They lie all over the table."""
+    project = make_filtered(form)
+    models = {}
+    for key, columns in KEYS.items():
+        project.create_table(f"up_{key}", f"{columns}, v int")
+        value = f"select {VALUES[key]}, cast(id % 4 as int), cast(id as int)"
+        project.sql(f"insert into {project.table(f'up_{key}')} {value} from range(400)")
+        query = f"select v, part as p, {key} as k from {source(f'up_{key}')}"
+        models[f"mv_{key}"] = model(query, unique_key=["k", "p"])
+    project.write(models, sources=[f"up_{key}" for key in KEYS])
+    project.run()
+    for key in KEYS:
+        up = project.table(f"up_{key}")
+        project.sql(f"update {up} set v = -v where v % 4 = 1")
+        project.sql(f"delete from {up} where v % 10 = 2")
+        value = f"select {VALUES[key]}, cast(id % 4 as int), cast(id as int)"
+        project.sql(f"insert into {up} {value} from range(1000, 1020)")
+    ran = project.run()
+    for key in KEYS:
+        assert "re-anchored" not in ran.message(f"mv_{key}")
+        upstream = f"select v, part as p, {key} as k from {project.table(f'up_{key}')}"
+        for one, other in itertools.permutations([upstream, f"select * from {{schema}}.mv_{key}"]):
+            assert project.rows(f"({one}) except all ({other})") == []
+    if project.file_format == "delta":
+        # Delta logs the name of the variable that has the words of the filter, not the words.
+        log = project.sql("describe history {schema}.mv_id limit 1")[0]["operationParameters"]
+        assert form.startswith("a list") or len(log["predicate"]) < 2000
