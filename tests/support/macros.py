@@ -159,13 +159,15 @@ class Macros:
             "statement": self._statement,
             "load_result": self._loaded.get,
             "log": self._log,
-            "model": {"name": "mv", "config": self.config, "raw_code": "", "compiled_code": ""},
+            "model": {"name": "mv", "unique_id": "model.p.mv", "config": self.config, "raw_code": "", "compiled_code": ""},
             "this": self.relation,
             "target": {"type": "spark", "schema": "lake", "name": "test", "threads": 1},
             "execute": True,
             "invocation_id": "00000000-0000-0000-0000-000000000000",
             "modules": get_context_modules(),
-            "graph": SimpleNamespace(nodes={"model.p.mv": {"schema": "lake"}}, sources={}),
+            "graph": SimpleNamespace(
+                nodes={"model.p.mv": {"schema": "lake", "resource_type": "test"}}, sources={}
+            ),
             "tojson": lambda value, default=None, sort_keys=False: json.dumps(
                 value, sort_keys=sort_keys
             ),

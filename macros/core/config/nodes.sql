@@ -46,6 +46,13 @@
 {% endmacro %}
 
 
+{#- True if a backfilled_mv of the project reads this node. (It reads a table, not a view or an ephemeral model.) -#}
+{% macro has_follower(unique_id) %}
+    {%- for node in dbt_backfill.find_backfilled_mvs() if unique_id in node.depends_on.nodes -%} {{ return(true) }} {%- endfor -%}
+    {{ return(false) }}
+{% endmacro %}
+
+
 {#- Return the node of the project that makes a table; none if there is no such node. -#}
 {% macro find_maker(relation, types=['model', 'seed', 'snapshot']) %}
     {%- for node in graph.nodes.values() if node.resource_type in types and node.config.materialized != 'ephemeral'

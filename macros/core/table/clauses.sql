@@ -47,8 +47,8 @@
 
 {#-
     Return the properties of a table that is created as the MV: the package's defaults, the user's properties, and the properties on which exactness
-    depends. With these properties another backfilled_mv can read the MV's changes from Delta's change data feed, or from the row lineage of Iceberg's
-    format 3. Deletion vectors and merge-on-read make it cheap to merge scattered changes. A property stops Iceberg from redistributing rows before
+    depends. Another backfilled_mv can read the MV's changes from the row lineage of Iceberg's format 3, or from Delta's change data feed, which only
+    an MV with a follower has. Deletion vectors and merge-on-read make it cheap to merge scattered changes. A property stops Iceberg from redistributing rows before
     it writes them, so the MERGE of a range costs little more than an INSERT.
 
     Arguments:
@@ -66,7 +66,9 @@
         {#- A table that is replaced keeps its properties but loses the comments on its columns, see apply_docs. -#}
         {%- do needed.update({'dbt_backfill.docs': ''}) -%}
     {%- else -%}
-        {%- set properties = {'delta.enableChangeDataFeed': 'true', 'delta.enableDeletionVectors': 'true'} -%}
+        {%- set properties = {'delta.enableDeletionVectors': 'true'} -%}
+        {#- With the feed, a MERGE shuffles and writes all columns of the rows that it changes. -#}
+        {%- if dbt_backfill.has_follower(model.unique_id) -%} {%- do properties.update({'delta.enableChangeDataFeed': 'true'}) -%} {%- endif -%}
         {%- do properties.update(dbt_backfill.get_needed_features(column_names, types)) -%}
         {#- The table is created together with its constraints, so that a crash cannot leave a table without them. A property lists the constraints of
             the contract. So when the contract changes, the constraints that the table's owner has added can stay. -#}
@@ -78,6 +80,21 @@
         {%- do properties.update(later) -%}
     {%- endfor -%}
     {{ return(properties) }}
+{% endmacro %}
+
+
+{#-
+    Switch the change data feed of an existing Delta MV on, if another backfilled_mv follows the MV now. The follower has not begun yet: without the
+    feed its first run is refused. `found`: see read_mv; none if the MV does not exist.
+-#}
+{% macro switch_feed_on(backfill, found) %}
+    {%- set name = 'delta.enableChangeDataFeed' -%}
+    {%- if found and dbt_backfill.get_file_format() == 'delta' and name not in found.properties
+            and name not in (config.get('tblproperties') or {}) and dbt_backfill.has_follower(model.unique_id) -%}
+        {%- do dbt_backfill.run_table(
+            'switch the change data feed on', 'alter table ' ~ backfill.mv.render() ~ " set tblproperties ('" ~ name ~ "' = 'true')"
+        ) -%}
+    {%- endif -%}
 {% endmacro %}
 
 

@@ -83,7 +83,8 @@
         {%- do dbt_backfill.refuse("its query returns the column '" ~ name ~ "' twice", 'Give the columns different names') -%}
     {%- endfor -%}
     {%- set is_iceberg = dbt_backfill.get_file_format() == 'iceberg' -%}
-    {%- set feed = not is_iceberg and properties.get('delta.enableChangeDataFeed', 'false') | string | lower == 'true' -%}
+    {#- A feed that is not set is switched on as soon as another backfilled_mv follows the MV, see switch_feed_on. -#}
+    {%- set feed = not is_iceberg and properties.get('delta.enableChangeDataFeed', 'true') | string | lower == 'true' -%}
     {%- set of_iceberg = ['_file', '_pos', '_deleted', '_spec_id', '_partition', '_row_id', '_last_updated_sequence_number'] -%}
     {#- Delta's MERGE uses these names itself. With a column of such a name, the MERGE would fail with AMBIGUOUS_REFERENCE at the first change. -#}
     {%- set of_delta = ['_metadata', '_row_id_', '_file_name_', '_row_dropped_', '_source_row_present_', '_target_row_present_'] -%}

@@ -27,9 +27,41 @@ def test_column_mapping_is_left_off_where_no_name_needs_it(macros: Macros) -> No
     assert "delta.columnMapping.mode" not in properties
 
 
-def test_an_mv_can_be_followed_and_is_merged_into_cheaply(macros: Macros) -> None:
+def reader(name: str, reads: str, materialized: str = "backfilled_mv") -> dict[str, Any]:
+    return {
+        "resource_type": "model",
+        "unique_id": f"model.p.{name}",
+        "config": {"materialized": materialized},
+        "depends_on": {"nodes": [f"model.p.{reads}"]},
+    }
+
+
+FOLLOWED = [
+    ([], False),
+    ([reader("mv", "other"), reader("a", "mv", "table"), reader("b", "a")], False),
+    ([reader("a", "mv")], True),
+]
+
+
+@pytest.mark.parametrize(("nodes", "followed"), FOLLOWED)
+@pytest.mark.parametrize("given", [{}, {"delta.enableChangeDataFeed": "false"}])
+def test_an_mv_has_a_feed_if_another_follows_it(
+    macros: Macros, nodes: list[dict[str, Any]], followed: bool, given: dict[str, str]
+) -> None:
+    macros.context["graph"].nodes = {node["unique_id"]: node for node in nodes}
+    macros.config["tblproperties"] = given
+    feed = "true" if followed else None
+
+    properties = macros.call("mv_table_properties", ["a"], "b1")
+    assert properties.get("delta.enableChangeDataFeed") == given.get(
+        "delta.enableChangeDataFeed", feed
+    )
+    macros.call("switch_feed_on", {"mv": macros.relation}, {"properties": {}})
+    assert len(macros.statements) == (followed and not given)
+
+
+def test_an_mv_is_merged_into_cheaply(macros: Macros) -> None:
     assert macros.call("mv_table_properties", ["a"], "b1") == {
-        "delta.enableChangeDataFeed": "true",
         "delta.enableDeletionVectors": "true",
         "delta.isolationLevel": "Serializable",
         "delta.appendOnly": "false",
@@ -159,9 +191,8 @@ OWN = {
 def test_a_table_that_is_adopted_keeps_its_format(adopted: Any) -> None:
     """Other readers of the table may not support deletion vectors."""
     exact = {"delta.isolationLevel": "Serializable", "delta.appendOnly": "false"}
-    feed = {"delta.enableChangeDataFeed": "true"}
 
-    assert adopted() == {**feed, **exact, **OWN}
+    assert adopted() == {**exact, **OWN}
     present = {"delta.enableChangeDataFeed": "false", "delta.appendOnly": "true"}
     assert adopted(**present) == {**exact, **OWN}
 
