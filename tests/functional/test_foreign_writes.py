@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from support.checks import assert_refused, model, refused_operation, source
+from support.checks import assert_refused, model, refused_operation, source, state_versions
 from support.project import Interceptor, Proceed, Project, crash_before
 
 pytestmark = [
@@ -142,6 +143,28 @@ def test_maintenance_is_no_write(built: Project) -> None:
     assert is_exact(built, 80)
     assert FOUND not in built.run().output
     assert is_exact(built, 100)
+
+
+def test_a_run_with_nothing_to_do_records_the_maintenance(project: Project) -> None:
+    build(project, runs=2)
+    compaction = {"delta": "optimize {mv}", "iceberg": HARMLESS["iceberg"][3]}
+    catalog = project.lake.catalogs[project.file_format]
+    for _ in range(2):
+        sql = compaction[project.file_format].format(mv=project.table("mv"), catalog=catalog)
+        project.sql(sql)
+        assert project.run().message("mv") == "CAUGHT UP"
+        last = "select max(last) from {schema}.mv__progress"
+        recorded = json.loads(project.value(last))["mv_version"]
+        if project.file_format == "delta":
+            newest = project.sql("describe history {schema}.mv limit 1")[0]["version"]
+        else:
+            newest = project.value(
+                f"select snapshot_id from {project.table('mv')}.refs where name = 'main'"
+            )
+        assert recorded == str(newest)
+        versions = state_versions(project, "mv")
+        assert project.run().message("mv") == "CAUGHT UP"
+        assert state_versions(project, "mv") == versions
 
 
 def test_the_options_sweep_and_fail(project: Project) -> None:

@@ -177,6 +177,28 @@
 
 
 {#-
+    Record the version of the MV in a run that has nothing to do, if maintenance has moved it. Otherwise the log would at some time no longer list the
+    commits after the version of the last barrier, and the next barrier would compare the whole MV.
+-#}
+{% macro record_mv_version(backfill, state) %}
+    {%- set recorded = state.committed.get('mv_version') -%}
+    {%- if recorded and not state.foreign_write and (recorded != state.mv_version or state.committed.get('mv_unclear')) -%}
+        {%- set sql -%}
+            update {{ backfill.progress.render() }}
+            set last = regexp_replace(
+                replace(last, ',"mv_unclear":true', ''), '"mv_version":"[^"]*"', '"mv_version":"{{ state.mv_version }}"'
+            )
+            where vnode = 0 and epoch = {{ state.epoch }} and plan_id is null
+        {%- endset -%}
+        {%- do dbt_backfill.run_table(
+            'record the version of the MV',
+            'begin ' ~ dbt_backfill.get_yielding_sql(sql, 'delta') ~ ' end' if backfill.options.file_format == 'delta' else sql
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#-
     Refuse an MV that lacks a column of its last barrier's query, or that has another column. The cause is an ALTER of another program, or a late
     ALTER of an earlier barrier. If instead a late reset of this MV has brought the columns of another query, return true: the MV has to be reset
     again.
