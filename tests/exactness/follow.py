@@ -128,8 +128,13 @@ class Upstream:
         catalog = self.project.lake.catalogs[self.file_format]
         kind = FORMATS[self.file_format]
         compact = kind.compact(catalog, self.table)
+        column = next(name for name in self.schema.columns if name not in self.schema.key)
         return Commits(
-            self.table, self.schema, compact, kind.replace_rows(self.table, self.schema.key[0])
+            self.table,
+            self.schema,
+            compact,
+            kind.replace_rows(self.table, self.schema.key[0]),
+            kind.maintenance(catalog, self.table, column, self.version),
         )
 
     @property
@@ -145,7 +150,9 @@ class Upstream:
         before = self.version
         self.project.sql(commit.sql)
         version = self.stored.newest_version()
-        if version == before and not commit.changes:
+        if not commit.changes:
+            for number in range(before + 1, version + 1):
+                self.versions[number], self.changes[number] = self.versions[before], ()
             return version
         if version != before + 1:
             raise AssertionError(f"{commit.name} made version {version} after version {before}")

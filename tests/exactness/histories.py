@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
+from exactness.events import FEEDS
 from exactness.follow import REPLICAS
 from exactness.keys import KEY_TYPES
 from exactness.queries import QUERIES
@@ -21,6 +22,22 @@ ORDERS = ("ascending", "descending")
 LIMITS = (3, 1, 10, None, 0)
 FAULTS = ("crash after", "crash before", "crash inside", "submitted twice")
 LAYOUTS = ("plain", "partitioned", "clustered")
+
+SUFFIXES = ("", "__next", "__live", "__progress")
+"""The ends of the models' names. They are the ends of names that the package derives."""
+
+HOOKS = ("none", "reads", "writes")
+"""What the hooks of a model do with another table that has the name of the upstream."""
+
+SETTINGS = {
+    "spark.sql.session.timeZone": "America/New_York",
+    "spark.sql.legacy.sizeOfNull": "false",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.timestampType": "TIMESTAMP_NTZ",
+    "spark.sql.files.ignoreMissingFiles": "true",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+}
+"""Settings of the session that some runs have. With some of them, a run may be refused."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +54,12 @@ class Model:
     upstream_key_declared: bool
     order: str
     replica: str
+    suffix: str
+    is_beside: bool
+    """Whether the name of the model is the name of the first model and a suffix."""
+    hook: str
+    feed: str | None
+    """How the model reads the change table, see FEEDS. None if it reads the upstream's own feed."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +83,8 @@ class Run:
     vnodes_seed: int | None = None
     full_refresh: bool = False
     turns_order: bool = False
+    setting: str | None = None
+    """The key in SETTINGS of a setting that only this run has."""
     fault: str | None = None
     fault_at: int = 0
 
@@ -71,7 +96,14 @@ class Stalled:
     seed: int
 
 
-Step = Commit | Run | Stalled
+@dataclass(frozen=True)
+class Maintained:
+    """Executes a statement on each MV that changes no row."""
+
+    seed: int
+
+
+Step = Commit | Run | Stalled | Maintained
 
 
 @dataclass(frozen=True)
@@ -99,7 +131,7 @@ def vnodes_of(run: Run, number: int, vnode_count: int) -> list[int] | None:
 _seeds = st.integers(0, 2**20)
 _commits = st.builds(
     Commit,
-    kind=st.sampled_from((*COMMIT_KINDS[:6] * 3, *COMMIT_KINDS[6:])),
+    kind=st.sampled_from((*COMMIT_KINDS[:6] * 3, *COMMIT_KINDS[6:], *("touch",) * 4)),
     size=st.integers(1, 6),
     seed=_seeds,
 )
@@ -115,6 +147,7 @@ def _runs(draw: st.DrawFn, models: int, faulty: bool) -> Run:
         vnodes_seed=draw(st.one_of(st.none(), st.none(), _seeds)),
         full_refresh=chance == 13,
         turns_order=draw(st.integers(0, 7)) == 7,
+        setting=draw(st.sampled_from((*(None,) * 2 * len(SETTINGS), *SETTINGS))),
         fault=fault,
         fault_at=draw(st.integers(0, 25)) if fault else 0,
     )
@@ -133,14 +166,20 @@ def histories(draw: st.DrawFn, faulty: bool = True, runs: int = 4) -> History:
             upstream_key_declared=draw(st.booleans()),
             order=draw(st.sampled_from(ORDERS)),
             replica=draw(st.sampled_from(list(REPLICAS))),
+            suffix=draw(st.sampled_from(SUFFIXES)),
+            is_beside=number > 0 and draw(st.booleans()),
+            hook=draw(st.sampled_from(HOOKS)),
+            feed=draw(st.sampled_from((*(None,) * len(FEEDS), *FEEDS))),
         )
-        for mode in modes
+        for number, mode in enumerate(modes)
     )
     steps: list[Step] = list(draw(st.lists(_commits, max_size=2)))
     for number in range(draw(st.integers(2, runs))):
         steps.append(draw(_runs(len(models), faulty)))
         if faulty and number and draw(st.integers(0, 3)) == 0:
             steps.append(Stalled(draw(_seeds)))
+        if draw(st.integers(0, 2)) == 0:
+            steps.append(Maintained(draw(_seeds)))
         steps += draw(st.lists(_commits, max_size=3))
     return History(
         key=key,

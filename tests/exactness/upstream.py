@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from exactness.keys import KEY_TYPES, literal
@@ -120,6 +120,9 @@ class Commits:
     replace_rows: str
     """The first words of a statement that replaces all rows by the rows of a query."""
 
+    maintenance: Mapping[str, str] = field(default_factory=dict)
+    """Statements that change no row, by a name. Each may create any number of versions."""
+
     def insert(self, new: Sequence[Row]) -> Commit:
         return Commit(
             "insert",
@@ -207,11 +210,12 @@ class Commits:
         )
 
     def touch(self, how: str) -> Commit:
-        """Return a statement that changes no row, but may create a version."""
+        """Return a statement that changes no row, but may create versions."""
         statements = {
             "property": f"alter table {self.table} set tblproperties ('touched' = 'yes')",
             "insert nothing": f"insert into {self.table} select * from {self.table} where false",
             "update nothing": f"update {self.table} set amount = 1 where amount = 12345",
+            **self.maintenance,
             "compact": self.compact,
         }
         return Commit(how, statements[how], ())
@@ -247,7 +251,7 @@ def draw_commit(
     here = list(rows)
     some = rng.sample(here, min(size, len(here)))
     if kind == "touch":
-        return commits.touch(rng.choice(TOUCHES))
+        return commits.touch(rng.choice((*TOUCHES, *commits.maintenance)))
     if kind in ("update", "delete", "move", "swap", "mass delete", "delete all") and not some:
         kind = "insert"
     if kind == "update":

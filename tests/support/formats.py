@@ -68,6 +68,14 @@ class TableFormat(ABC):
         """Return statements that delete all files that only old versions need."""
 
     @abstractmethod
+    def maintenance(self, catalog: str, table: str, column: str, number: int) -> dict[str, str]:
+        """Return statements that change no row and no type, by a name.
+
+        :param column: any column of the table
+        :param number: another number in each call for the table
+        """
+
+    @abstractmethod
     def restore(self, catalog: str, table: str, version: str) -> str:
         """Return a statement that restores a version of a table."""
 
@@ -105,6 +113,18 @@ class Delta(TableFormat):
             "set spark.databricks.delta.retentionDurationCheck.enabled = false",
             f"vacuum {table} retain 0 hours",
         ]
+
+    def maintenance(self, catalog: str, table: str, column: str, number: int) -> dict[str, str]:
+        return {
+            "compact": f"optimize {table}",
+            "vacuum": f"vacuum {table}",
+            "property": f"alter table {table} set tblproperties ('kept' = '{number}')",
+            "no property": f"alter table {table} unset tblproperties if exists ('kept')",
+            "comment": f"comment on table {table} is 'comment {number}'",
+            "comment on a column": f"alter table {table} alter column {column} comment '{number}'",
+            "constraint": f"alter table {table} add constraint kept_{number}"
+            f" check ({column} is null or {column} is not null)",
+        }
 
     def restore(self, catalog: str, table: str, version: str) -> str:
         return f"restore table {table} to version as of {version}"
@@ -150,6 +170,19 @@ class Iceberg(TableFormat):
             f"call {catalog}.system.expire_snapshots(table => '{table}',"
             " older_than => timestamp'2100-01-01', retain_last => 1)"
         ]
+
+    def maintenance(self, catalog: str, table: str, column: str, number: int) -> dict[str, str]:
+        return {
+            "compact": self.compact(catalog, table),
+            "manifests": f"call {catalog}.system.rewrite_manifests('{table}')",
+            "expire": f"call {catalog}.system.expire_snapshots('{table}')",
+            "property": f"alter table {table} set tblproperties ('kept' = '{number}')",
+            "no property": f"alter table {table} unset tblproperties ('kept')",
+            "comment": f"comment on table {table} is 'comment {number}'",
+            "comment on a column": f"alter table {table} alter column {column} comment '{number}'",
+            "tag": f"alter table {table} create or replace tag kept",
+            "order": f"alter table {table} write ordered by {column}",
+        }
 
     def restore(self, catalog: str, table: str, version: str) -> str:
         return f"call {catalog}.system.set_current_snapshot('{table}', {version})"
