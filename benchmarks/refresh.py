@@ -42,6 +42,7 @@ class Refreshed:
         self.project = project
         self.up, self.mv = f"up_{scale:g}".replace(".", "_"), f"mv_{scale:g}".replace(".", "_")
         self.table, self.plain = f"{{schema}}.{self.up}", f"{{schema}}.plain_{self.mv}"
+        (project.root / "lineitem.parquet").unlink(missing_ok=True)
         project.sql(
             create_followable(self.up, project.file_format)
             + "select /*+ repartition_by_range(24, l_orderkey, l_linenumber) */ * "
@@ -109,10 +110,10 @@ def main() -> None:
     project = make_project(options.format)
     scales = [float(scale) for scale in options.scales.split(",")]
     cases = [Refreshed(project, scale, options.changes) for scale in (0.02, *scales)]
-    config = f"materialized='backfilled_mv', unique_key={KEY}"
+    config = f"{{{{ config(materialized='backfilled_mv', unique_key={KEY}) }}}}"
     project.write(
         {
-            case.mv: f"{{{{ config({config}) }}}} select * from {{{{ source('lake', '{case.up}') }}}}"
+            case.mv: f"{config} select * from {{{{ source('lake', '{case.up}') }}}}"
             for case in cases
         },
         sources=[case.up for case in cases],
