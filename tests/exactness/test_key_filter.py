@@ -3,7 +3,7 @@
 The macros choose the form by the number of keys, so each test forces one form for every barrier:
 macros/core/barrier/key_filter.sql.
 
-DBT_BACKFILL_FILTERED=100   the number of random histories for each form (default 1)
+DBT_BACKFILL_FILTERED=100   the number of random histories for each form (default 4)
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from support.checks import model, source
 from support.lake import Lake
 from support.project import Project
 
-HISTORIES = int(os.environ.get("DBT_BACKFILL_FILTERED", "1"))
+HISTORIES = int(os.environ.get("DBT_BACKFILL_FILTERED", "4"))
 LIMITS = "{'listed': 64, 'hashed': 500000, 'words': 65536}"
 FORMS = {
     "a list of any length": "{'listed': 500000, 'hashed': 500000, 'words': 65536}",

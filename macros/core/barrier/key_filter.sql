@@ -17,8 +17,8 @@
 
 {#-
     Return statements of a script that make the filter of the keys in the view `rows`. They read and set the script's variable `merged`, see
-    get_stage. On Delta a Bloom filter is put into a variable of the session, which has the name of the view: Delta writes the ON of a
-    MERGE to its log, with the name of the variable instead of its value. In the ON of an Iceberg table Spark resolves no variable, so the words are returned.
+    get_stage. On Delta a Bloom filter is put into a variable of the session, which has the name of the view: Delta writes the ON of a MERGE to its
+    log, with the name of the variable instead of its value. In the ON for an Iceberg table Spark resolves no variable, so the words are returned.
 -#}
 {% macro get_key_filter_statements(backfill, keys, rows) -%}
     {%- set limits, mv_keys, is_delta = dbt_backfill.key_filter_limits(), dbt_backfill.get_mv_keys(keys), backfill.options.file_format == 'delta' -%}
