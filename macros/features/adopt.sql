@@ -103,29 +103,59 @@
         ) -%}
     {%- endif -%}
     {%- set format = dbt_backfill.get_table_format(existing, backfill.mv) | lower -%}
-    {%- if format != file_format -%}
-        {%- do dbt_backfill.refuse(
-            name ~ ' is a table of the format ' ~ format ~ ', but file_format is ' ~ file_format,
-            "Set file_format='" ~ format ~ "'" if format in ['delta', 'iceberg']
-                else 'Convert the table to Delta or Iceberg, or build the model under another alias', mv=backfill.get('name')
-        ) -%}
-    {%- elif properties.get('format-version') == '1' and tblproperties.get('format-version') | string not in ['2', '3'] -%}
-        {%- do dbt_backfill.refuse(
-            name ~ ' is an Iceberg table of format 1, in which single rows cannot be deleted',
-            "Set tblproperties={'format-version': '2'}: the table is upgraded when it is adopted", mv=backfill.get('name')
-        ) -%}
-    {%- endif -%}
+    {%- do dbt_backfill.refuse_first([
+        {'when': format != file_format, 'fact': name ~ ' is a table of the format ' ~ format ~ ', but file_format is ' ~ file_format,
+         'change': "Set file_format='" ~ format ~ "'" if format in ['delta', 'iceberg']
+            else 'Convert the table to Delta or Iceberg, or build the model under another alias'},
+        {'when': properties.get('format-version') == '1' and tblproperties.get('format-version') | string not in ['2', '3'],
+         'fact': name ~ ' is an Iceberg table of format 1, in which single rows cannot be deleted',
+         'change': "Set tblproperties={'format-version': '2'}: the table is upgraded when it is adopted"},
+    ], mv=backfill.get('name')) -%}
 {% endmacro %}
 
 
 {#-
-    Refuse a table on which barriers would fail, for example because Spark merges no rows into a table with an identity column, or whose keys no MERGE
-    could repair. The check of the keys takes one or two passes over the key columns. Return {'row_count': the table's number of rows, 'partitions':
-    the names of its partition columns in lower case}. `columns`, `keys`: of the query.
+    Refuse a table whose columns differ from the query's columns in name, type or order, a table on which barriers would fail, for example because
+    Spark merges no rows into a table with an identity column, and a table whose keys no MERGE could repair. The check of the keys takes one or two
+    passes over the key columns. Return {'row_count': the table's number of rows, 'partitions': the names of its partition columns in lower case}.
+    `columns`, `keys`: of the query.
 -#}
 {% macro check_adopted(backfill, existing, properties, columns, keys) %}
     {%- do dbt_backfill.check_adoptable(backfill, existing, properties, config.get('tblproperties') or {}) -%}
-    {%- set name, described = backfill.mv.render(), dbt_backfill._check_adopted_columns(backfill, columns) -%}
+    {%- set name, present = backfill.mv.render(), dbt_backfill.get_table_columns(backfill.mv) -%}
+    {%- set types = dbt_backfill.types_by_name(present) -%}
+    {%- set described = dbt_backfill.run_table('describe ' ~ backfill.mv.identifier, 'describe table ' ~ name) -%}
+    {#- A select returns a char(n) or varchar(n) as a string, and Delta also describes it as a string. -#}
+    {%- for row in described if row[0] | lower in types and 'char(' in (row[1] or '') -%}
+        {%- do types.update({row[0] | lower: row[1]}) -%}
+    {%- endfor -%}
+    {%- if 'string' in types.values() | join(' ') -%}
+        {%- for column, char in dbt_backfill.find_char_columns([backfill.mv])[0].items() if 'string' in types.get(column, '') -%}
+            {%- do types.update({column: dbt_backfill.type_with_char(types[column], char)}) -%}
+        {%- endfor -%}
+    {%- endif -%}
+    {%- for column in columns if types.get(column.name | lower) != column.type -%}
+        {%- set type = types.get(column.name | lower) -%}
+        {%- do dbt_backfill.refuse(
+            name ~ ' has no column ' ~ column.name ~ ', which its query returns' if type is none
+                else name ~ ' has the column ' ~ column.name ~ ' of the type ' ~ type ~ ', but its query returns ' ~ column.type,
+            'Add this column to the table as ' ~ column.type ~ ', or remove it from the query' if type is none
+                else 'Cast the column in the query, or give the column of the table the type of the query'
+        ) -%}
+    {%- endfor -%}
+    {%- set wanted = columns | map(attribute='name') | map('lower') | list -%}
+    {%- for column in present if column.name | lower not in wanted -%}
+        {%- do dbt_backfill.refuse(
+            name ~ ' has the column ' ~ column.name ~ ', which its query does not return',
+            'Select this column in the query, or drop it from the table'
+        ) -%}
+    {%- endfor -%}
+    {%- if present | map(attribute='name') | map('lower') | list != wanted -%}
+        {%- do dbt_backfill.refuse(
+            name ~ ' has its columns in the order ' ~ present | map(attribute='name') | join(', ') ~ ', but its query returns them in the order '
+                ~ columns | map(attribute='name') | join(', '), 'Select the columns in the order of the table'
+        ) -%}
+    {%- endif -%}
     {%- set sql -%}
         explain extended
         merge into {{ name }} as mv
@@ -168,44 +198,4 @@
         'partitions': dbt_backfill.find_partitions(described) | map('first') | map('lower') | list
             if backfill.options.file_format == 'delta' else [],
     }) }}
-{% endmacro %}
-
-
-{#- Refuse a table whose columns differ from the query's columns in name, type or order. Return the description of the table, as rows. -#}
-{% macro _check_adopted_columns(backfill, columns) %}
-    {%- set name, present = backfill.mv.render(), dbt_backfill.get_table_columns(backfill.mv) -%}
-    {%- set types = dbt_backfill.types_by_name(present) -%}
-    {%- set described = dbt_backfill.run_table('describe ' ~ backfill.mv.identifier, 'describe table ' ~ name) -%}
-    {#- A select returns a char(n) or varchar(n) as a string, and Delta also describes it as a string. -#}
-    {%- for row in described if row[0] | lower in types and 'char(' in (row[1] or '') -%}
-        {%- do types.update({row[0] | lower: row[1]}) -%}
-    {%- endfor -%}
-    {%- if 'string' in types.values() | join(' ') -%}
-        {%- for column, char in dbt_backfill.find_char_columns([backfill.mv])[0].items() if 'string' in types.get(column, '') -%}
-            {%- do types.update({column: dbt_backfill.type_with_char(types[column], char)}) -%}
-        {%- endfor -%}
-    {%- endif -%}
-    {%- for column in columns if types.get(column.name | lower) != column.type -%}
-        {%- set type = types.get(column.name | lower) -%}
-        {%- do dbt_backfill.refuse(
-            name ~ ' has no column ' ~ column.name ~ ', which its query returns' if type is none
-                else name ~ ' has the column ' ~ column.name ~ ' of the type ' ~ type ~ ', but its query returns ' ~ column.type,
-            'Add this column to the table as ' ~ column.type ~ ', or remove it from the query' if type is none
-                else 'Cast the column in the query, or give the column of the table the type of the query'
-        ) -%}
-    {%- endfor -%}
-    {%- set wanted = columns | map(attribute='name') | map('lower') | list -%}
-    {%- for column in present if column.name | lower not in wanted -%}
-        {%- do dbt_backfill.refuse(
-            name ~ ' has the column ' ~ column.name ~ ', which its query does not return',
-            'Select this column in the query, or drop it from the table'
-        ) -%}
-    {%- endfor -%}
-    {%- if present | map(attribute='name') | map('lower') | list != wanted -%}
-        {%- do dbt_backfill.refuse(
-            name ~ ' has its columns in the order ' ~ present | map(attribute='name') | join(', ') ~ ', but its query returns them in the order '
-                ~ columns | map(attribute='name') | join(', '), 'Select the columns in the order of the table'
-        ) -%}
-    {%- endif -%}
-    {{ return(described) }}
 {% endmacro %}

@@ -145,19 +145,14 @@
             on_query_change='fail', on_schema_change='ignore',
         ),
     ) -%}
-    {%- if committed.kind in ['adopt', 'replace'] or dbt_backfill.is_sweeping(state) or dbt_backfill.get_filling(state) -%}
-        {%- set why = 'it does not have all rows of its query yet' -%}
-    {%- elif state.get('upstream_version') is none -%}
-        {%- set why = 'it has no rows yet' -%}
-    {%- else -%}
-        {%- set why = dbt_backfill.find_difference(former, state.settings, analysis, committed) -%}
-    {%- endif -%}
+    {%- set why = 'it does not have all rows of its query yet'
+            if committed.kind in ['adopt', 'replace'] or dbt_backfill.is_sweeping(state) or dbt_backfill.get_filling(state)
+        else 'it has no rows yet' if state.get('upstream_version') is none
+        else dbt_backfill.find_difference(former, state.settings, analysis, committed) -%}
     {%- if not why -%}
         {%- set upstream = dbt_backfill.observe_upstream(former, state, dbt_backfill.get_feed_start(state) or state.get('planned')) -%}
-        {%- set why = dbt_backfill.find_gap(former, state, upstream) -%}
-    {%- endif -%}
-    {%- if not why and dbt_backfill.explain_comparably(former, former.query) is none -%}
-        {%- set why = 'its query does not run any more' -%}
+        {%- set why = dbt_backfill.find_gap(former, state, upstream)
+            or ('its query does not run any more' if dbt_backfill.explain_comparably(former, former.query) is none else none) -%}
     {%- endif -%}
     {%- if not why -%}
         {%- set analysis = dbt_backfill.analyze_query(former, analysis) -%}

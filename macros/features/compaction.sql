@@ -30,21 +30,13 @@
                     else 'A later run compacts the MV when that is due again') ~ '. ' ~ error
         ) -%}
     {%- endif -%}
-    {%- if attempt.error -%}
-        {{ return(none) }}
-    {%- elif not is_iceberg -%}
-        {%- set outcome = fromjson(told[0]) -%}
-    {%- elif failed > 0 -%}
-        {%- set outcome = {'kept': failed ~ ' files could not be rewritten'} -%}
-    {%- elif told[0] == 0 and work == 'compact' -%}
-        {%- set outcome = {'kept': 'there were no files to put together, or another run wrote to it meanwhile'} -%}
-    {%- elif told[0] == 0 and dbt_backfill.run_table(
+    {%- if attempt.error -%} {{ return(none) }} {%- endif -%}
+    {%- set outcome = fromjson(told[0]) if not is_iceberg
+        else {'kept': failed ~ ' files could not be rewritten'} if failed > 0
+        else {'kept': 'there were no files to put together, or another run wrote to it meanwhile'} if told[0] == 0 and work == 'compact'
+        else {'kept': 'another run wrote to it meanwhile'} if told[0] == 0 and dbt_backfill.run_table(
             'count the files of the MV', 'select count(*) from ' ~ backfill.mv.render() ~ '.data_files'
-        )[0][0] > 0 -%}
-        {%- set outcome = {'kept': 'another run wrote to it meanwhile'} -%}
-    {%- else -%}
-        {%- set outcome = {} -%}
-    {%- endif -%}
+        )[0][0] > 0 else {} -%}
     {%- set done = 'SORTED' if work == 'sort' and not outcome.get('unsorted') else 'COMPACTED' -%}
     {%- set parts = [
         ('NOT ' if outcome.get('kept') else '') ~ done ~ ' after BARRIER ' ~ state.epoch, outcome.get('kept'),

@@ -14,12 +14,7 @@
 {% endmacro %}
 
 
-{#-
-    Call the features before a chosen plan is stored. Return the choice, with 'copy' if the range is to be read from a replica.
-
-    Arguments:
-      copy (dict or none): as before_choice returned it.
--#}
+{#- Call the features before a chosen plan is stored. Return the choice, see choose_replica. `copy`: as before_choice returned it. -#}
 {% macro before_plan(backfill, state, choice, copy) %}
     {#- `replicate: auto` makes a replica only if this run or an earlier run has counted the rows together with the bounds of the ranges. -#}
     {%- set asks = backfill.options.replicate == 'always' or choice.plan.get('evidence') or dbt_backfill.get_source(state.committed, 'replica') -%}
@@ -37,12 +32,8 @@
 
 {#-
     Call the features right after a commit, or after the run has found that there is nothing to do. Return the analysis with everything that the run
-    knows after the barrier, see new_analysis.
-
-    Arguments:
-      plan (dict): the plan that was committed last.
-      result (dict or none): the result of the script that planned this plan, see get_plan_script; none if another run planned it.
-      holds (boolean): as before_steps returned it.
+    knows after the barrier, see new_analysis. `plan`: the plan that was committed last. `result`: of the script that planned it, see get_plan_script;
+    none if another run planned it. `holds`: as before_steps returned it.
 -#}
 {% macro after_commit(backfill, observed, analysis, plan, result=none, holds=false) %}
     {%- set outgrown = (result or {}).get('overlaid') and dbt_backfill.run_release_of_outgrown(backfill, result) -%}

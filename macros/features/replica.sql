@@ -21,10 +21,8 @@
 
 
 {#-
-    Return the source of the role `replica` of the committed plan, if the next range can be read from the replica; otherwise none.
-
-    Arguments:
-      seen (string or none): the id of the replica that this run has made or found.
+    Return the source of the role `replica` of the committed plan, if the next range can be read from the replica; otherwise none. `seen`: the id of
+    the replica that this run has made or found.
 -#}
 {% macro find_replica(backfill, state, observed, seen=none) %}
     {%- set source = dbt_backfill.get_source(state.committed, 'replica') -%}
@@ -32,10 +30,8 @@
     {%- set noted = fromjson(source.definition) -%}
     {%- set upstream = dict(dbt_backfill.get_source(state.committed), version=noted.version) -%}
     {%- set fits_query = noted.query_hash == backfill.query_hash and noted.query_columns == state.committed.query_columns -%}
-    {#-
-        The replica has to have the rows of all vnodes that are read. A replica with only some ranges records how many ranges it has, so the next
-        ranges must have the same size.
-    -#}
+    {#- The replica has to have the rows of all vnodes that are read. The next ranges must have the same size as those of a replica with only some
+        ranges. -#}
     {%- set selected = backfill.options.backfill_vnodes -%}
     {%- set fits_ranges = noted.vnode_count == state.committed.vnode_count
         and (noted.ranges is none or noted.ranges > 0 and state.committed.get('backfill_rate_limit') == backfill.options.backfill_rate_limit)
@@ -75,10 +71,7 @@
 {#-
     Return the choice. If the range is to be read from a replica, the plan gets a source of the role `replica`, and the choice gets this source as
     'copy'. This macro makes a missing replica. A plan that reads no replica still records the last replica, without a version, because the record has
-    the number of scans without a replica.
-
-    Arguments:
-      found (dict or none): the result of find_replica.
+    the number of scans without a replica. `found`: the result of find_replica.
 -#}
 {% macro choose_replica(backfill, state, choice, found) %}
     {%- set plan, last = choice.plan, dbt_backfill.get_source(state.committed, 'replica') -%}
@@ -116,10 +109,7 @@
 
 {#-
     Return what an earlier run has measured when it found the bounds: {'scans', 'rows': how many rows are still to be read}; none if no run has
-    recorded this.
-
-    Arguments:
-      source (dict or none): the source of the role `replica` in the committed plan.
+    recorded this in `source`, the replica of the committed plan.
 -#}
 {% macro get_known_evidence(state, source) %}
     {%- set scans = fromjson(source.definition).get('scans') if source else none -%}
@@ -288,10 +278,7 @@
     Return the statement that makes the copy. Each partition `__bf_part` holds the keys of one range, or of some neighbouring ranges, in its own
     directory. A distribution only by hash would mix the keys of several ranges in one file. If adaptive execution is on
     (`spark.sql.adaptive.enabled`, the default), the hint lets Spark split a large partition among several tasks. Each task sorts and writes its rows.
-
-    Arguments:
-      bounds (list): the bounds of the ranges ahead.
-      limited (boolean): true if rows beyond the last bound are left out.
+    `bounds`: of the ranges ahead; `limited`: true if rows beyond the last bound are left out.
 -#}
 {% macro get_replica_sql(backfill, state, plan, columns, bounds, limited, id) -%}
     {%- set window = {
@@ -368,10 +355,7 @@
 {#-
     Release a replica if many rows of a range have changed since the replica was made: to read these changes for each range would cost more than
     another copy. The next plan may make a new replica. The table is not dropped, because the versions of a new table would start again at 0. Return
-    true if the replica was released.
-
-    Arguments:
-      result (dict): the result of the script that planned the barrier, see get_plan_script.
+    true if the replica was released. `result`: see after_commit.
 -#}
 {% macro run_release_of_outgrown(backfill, result) %}
     {%- set changed, rows = (result.get('overlaid') or {}).get('count', 0), (result.get('checked') or {}).get('row_count', 0) -%}

@@ -66,31 +66,10 @@
         'replace': [replace is boolean, 'true or false'],
     }, clone.name) -%}
     {%- set schemas = dbt_backfill.read_schemas() -%}
-    {%- set original = dbt_backfill.observe_original(clone, source | trim, schemas) -%}
-    {#- dbt creates the schemas for a run of models, but not for an operation. -#}
-    {%- if clone.mv.schema | lower not in schemas -%} {%- do adapter.create_schema(clone.mv) -%} {%- endif -%}
-    {%- if dbt_backfill.prepare_clone(clone, original, replace) -%}
-        {%- set id = local_md5(invocation_id ~ node.unique_id ~ modules.datetime.datetime.now()) -%}
-        {%- for step, sql in dbt_backfill.get_copies(clone, original, id).items() -%}
-            {%- do dbt_backfill.run_table(step, sql, clone.mv) -%}
-        {%- endfor -%}
-    {%- endif -%}
-    {%- do dbt_backfill.run_table('finish the clone', dbt_backfill.get_set_properties_sql(clone.mv, {'dbt_backfill.clone': ''}), clone.mv) -%}
-    {%- do log(
-        clone.name ~ ': ' ~ clone.mv.render() ~ ' is a clone of ' ~ original.mv.render() ~ ' with its state, at the barrier '
-            ~ original.state.epoch ~ ' (' ~ dbt_backfill.get_progress(original.state).text ~ '). The next run continues from there', info=true
-    ) -%}
-{% endmacro %}
-
-
-{#-
-    Return the facts about the original that observe_operated returns for an MV, and 'versions': the versions of 'mv' and 'progress' that belong
-    together. `schemas`: the names of the existing schemas.
--#}
-{% macro observe_original(clone, source, schemas) %}
+    {%- set source = source | trim -%}
     {%- set relation = dbt_backfill.parse_relation(source if '.' in source else source ~ '.' ~ clone.mv.identifier) -%}
     {%- if relation is none or relation.render() | lower == clone.mv.render() | lower -%}
-        {%- do dbt_backfill.refuse_argument(clone.name, 'source', source, 'another MV with its schema, such as my_schema.my_mv') -%}
+        {%- do dbt_backfill.refuse_option('source', source, 'another MV with its schema, such as my_schema.my_mv', clone.name) -%}
     {%- endif -%}
     {%- set original = dict(clone, is_original=true, **dbt_backfill.get_relations(relation)) -%}
     {%- set has_schema = dbt_backfill.get_catalog(relation) is not none or relation.schema | lower in schemas -%}
@@ -113,7 +92,6 @@
             'Run the model of ' ~ relation.render() ~ ' first, and then clone it', mv=clone.name
         ) -%}
     {%- endif -%}
-    {%- set versions = {'mv': mv_version, 'progress': version} -%}
     {%- do dbt_backfill.check_barrier_is_committed(state, clone.name, 'Let a run of its model commit it, and then copy ' ~ relation.render()) -%}
     {%- if dbt_backfill.read_version(original, 'progress') != version -%}
         {%- do dbt_backfill.refuse(
@@ -121,7 +99,20 @@
             'Repeat the operation while no barrier runs', mv=clone.name
         ) -%}
     {%- endif -%}
-    {{ return(dict(original, existing=existing, state=state, versions=versions)) }}
+    {%- set original = dict(original, existing=existing, state=state, versions={'mv': mv_version, 'progress': version}) -%}
+    {#- dbt creates the schemas for a run of models, but not for an operation. -#}
+    {%- if clone.mv.schema | lower not in schemas -%} {%- do adapter.create_schema(clone.mv) -%} {%- endif -%}
+    {%- if dbt_backfill.prepare_clone(clone, original, replace) -%}
+        {%- set id = local_md5(invocation_id ~ node.unique_id ~ modules.datetime.datetime.now()) -%}
+        {%- for step, sql in dbt_backfill.get_copies(clone, original, id).items() -%}
+            {%- do dbt_backfill.run_table(step, sql, clone.mv) -%}
+        {%- endfor -%}
+    {%- endif -%}
+    {%- do dbt_backfill.run_table('finish the clone', dbt_backfill.get_set_properties_sql(clone.mv, {'dbt_backfill.clone': ''}), clone.mv) -%}
+    {%- do log(
+        clone.name ~ ': ' ~ clone.mv.render() ~ ' is a clone of ' ~ original.mv.render() ~ ' with its state, at the barrier '
+            ~ original.state.epoch ~ ' (' ~ dbt_backfill.get_progress(original.state).text ~ '). The next run continues from there', info=true
+    ) -%}
 {% endmacro %}
 
 

@@ -32,8 +32,8 @@
 -#}
 {% macro throttle_backfill(model=none, models=none, all=false, rows=none, by=none) %}
     {%- if rows != 'default' and (rows is not integer or rows < 1) -%}
-        {%- do dbt_backfill.refuse_argument(
-            'throttle_backfill', 'rows', rows, 'a whole number of 1 or more, or default. To read none: pause_backfill'
+        {%- do dbt_backfill.refuse_option(
+            'rows', rows, 'a whole number of 1 or more, or default. To read none: pause_backfill', 'throttle_backfill'
         ) -%}
     {%- endif -%}
     {%- set given = {'model': model, 'models': models, 'all': all, 'rows': rows, 'by': by} -%}
@@ -57,11 +57,7 @@
 
 {#-
     Set the rate limit of each MV to `value`, unless the MV already has this limit. Then print the setting that applies to the MV. Check all arguments
-    and MVs before anything is written. With `all`, skip MVs that have never run.
-
-    Arguments:
-      given (dict): the operation's arguments and their values. unknown (list): the names of other arguments that were given.
-      value (string): a number of rows, or `default`.
+    and MVs before anything is written. With `all`, skip MVs that have never run. `given`, `unknown`: see check_arguments.
 -#}
 {% macro run_controls(operation, given, unknown, value) %}
     {%- do dbt_backfill.check_arguments(operation, given, unknown, {
@@ -100,7 +96,26 @@
         {%- set now = control.get('value', 'default') -%}
         {#- resume_backfill ends a pause, but not a throttle. -#}
         {%- if now != value and (operation != 'resume_backfill' or now == '0') -%}
-            {%- set sql = dbt_backfill.get_set_control_script(operated, value, given.by or setter.user, setter.now) -%}
+            {%- set format, text, backfill_id = operated.options.file_format, dbt_backfill.string_literal, operated.state.committed.backfill_id -%}
+            {#- The script only inserts a row, so it does not conflict with a barrier. The user and the time are literals: if the script is sent
+                twice, both rows are equal. -#}
+            {%- set sql -%}
+            begin
+                declare __bf_control string;
+                create table if not exists {{ operated.controls.render() }}
+                    (control string, value string, set_by string, set_at timestamp_ltz, backfill_id string)
+                using {{ format }}
+                {{ dbt_backfill.location_root_clause(operated.location_root, operated.controls) }}
+                tblproperties {{ dbt_backfill.property_list(dict(
+                    dbt_backfill.exact_table_properties(format), **{'dbt_backfill.format': dbt_backfill.state_format()}
+                )) }};
+                insert into {{ operated.controls.render() }}
+                select
+                    'rate_limit', {{ text(value) }}, {{ text(given.by or setter.user) }}, timestamp_micros({{ setter.now }}), {{ text(backfill_id) }};
+                {{ dbt_backfill.get_control_statement(operated, backfill_id) }}
+                select __bf_control;
+            end
+            {%- endset -%}
             {%- set control = dbt_backfill.run_json('set the rate limit', sql, operated.mv)[0] -%}
         {%- endif -%}
         {%- set ruling = dbt_backfill.get_ruling_allowance(limit, control) -%}
@@ -110,26 +125,3 @@
         {%- do log(operated.name ~ ': ' ~ words, info=true) -%}
     {%- endfor -%}
 {% endmacro %}
-
-
-{#-
-    Return a script that sets a rate limit, and returns the resulting setting. The script only inserts a row, so it does not conflict with a barrier.
-    The user `by` and the time `at`, in microseconds since 1970, are literals in the script: if the script is sent twice, both rows are equal.
--#}
-{% macro get_set_control_script(operated, value, by, at) -%}
-    {%- set format, text, backfill_id = operated.options.file_format, dbt_backfill.string_literal, operated.state.committed.backfill_id -%}
-    begin
-        declare __bf_control string;
-        create table if not exists {{ operated.controls.render() }}
-            (control string, value string, set_by string, set_at timestamp_ltz, backfill_id string)
-        using {{ format }}
-        {{ dbt_backfill.location_root_clause(operated.location_root, operated.controls) }}
-        tblproperties {{ dbt_backfill.property_list(dict(
-            dbt_backfill.exact_table_properties(format), **{'dbt_backfill.format': dbt_backfill.state_format()}
-        )) }};
-        insert into {{ operated.controls.render() }}
-        select 'rate_limit', {{ text(value) }}, {{ text(by) }}, timestamp_micros({{ at }}), {{ text(backfill_id) }};
-        {{ dbt_backfill.get_control_statement(operated, backfill_id) }}
-        select __bf_control;
-    end
-{%- endmacro %}

@@ -131,15 +131,27 @@
             'there is no schema ' ~ asked | join(', '), 'Name a schema that exists, or run a model first', mv='backfill_orphans'
         ) -%}
     {%- endif -%}
-    {%- set owners, lines = dbt_backfill.get_owners(catalog), [] -%}
+    {#- An MV that is a source of this project is no orphan, because another project makes this MV. -#}
+    {%- set owners, known, lines = dbt_backfill.get_owners(catalog), [], [] -%}
+    {%- for source in graph.sources.values() -%}
+        {%- do known.append(dbt_backfill.get_table_key(dbt_backfill.get_plain_relation(dbt_backfill.get_node_relation(source), catalog))) -%}
+    {%- endfor -%}
+    {%- for key, owner in owners.items() if owner.config.materialized == 'backfilled_mv' -%}
+        {%- do known.extend([key, key ~ '__next']) -%}
+    {%- endfor -%}
     {%- for searched in schemas -%}
-        {%- set tables = [] -%}
         {#- If the third column is true, the row is a temporary view. -#}
-        {%- for row in dbt_backfill.run_table('list the tables of ' ~ searched, 'show tables in ' ~ searched) if not row[2] -%}
-            {%- do tables.append(row[1] | string) -%}
+        {%- set rows = dbt_backfill.run_table('list the tables of ' ~ searched, 'show tables in ' ~ searched) -%}
+        {%- set tables = rows | rejectattr(2) | map(attribute=1) | map('string') | list -%}
+        {%- set names = [] -%}
+        {%- for table in tables -%}
+            {%- set name, sign, companion = table.rpartition('__') -%}
+            {%- if name and companion in dbt_backfill.companion_names() + ['live'] -%} {%- do names.append(name) -%} {%- endif -%}
         {%- endfor -%}
-        {%- for relations in dbt_backfill.get_left_relations(searched, tables, owners, catalog) -%}
-            {%- set existing = {} -%}
+        {%- for name in names | unique(case_sensitive=true) | sort
+                if dbt_backfill.get_table_key(api.Relation.create(schema=searched, identifier=name)) not in known -%}
+            {%- set mv, existing = api.Relation.create(schema=searched, identifier=name), {} -%}
+            {%- set relations = dbt_backfill.get_relations(mv if modules.re.fullmatch('\\w+', name) else mv.quote(identifier=true)) -%}
             {%- for table in dbt_backfill.table_words() -%}
                 {%- do existing.update({table: relations[table] if relations[table].identifier in tables else none}) -%}
             {%- endfor -%}
@@ -157,33 +169,6 @@
     {%- set why = ', which no model of this project and target makes' if lines else '' -%}
     {%- do log(found ~ ' in ' ~ schemas | join(', ') ~ why, info=true) -%}
     {%- for line in lines -%} {%- do log('  ' ~ line, info=true) -%} {%- endfor -%}
-{% endmacro %}
-
-
-{#-
-    Return the tables of MVs that no model makes, see get_relations. Leave out an MV that is a source of this project, because another project makes
-    this MV.
--#}
-{% macro get_left_relations(schema, tables, owners, catalog) %}
-    {%- set known, names, left = [], [], [] -%}
-    {%- for source in graph.sources.values() -%}
-        {%- set relation = dbt_backfill.get_plain_relation(dbt_backfill.get_node_relation(source), catalog) -%}
-        {%- do known.append(dbt_backfill.get_table_key(relation)) -%}
-    {%- endfor -%}
-    {%- for key, owner in owners.items() if owner.config.materialized == 'backfilled_mv' -%}
-        {%- do known.extend([key, key ~ '__next']) -%}
-    {%- endfor -%}
-    {%- for table in tables -%}
-        {%- set name, sign, companion = table.rpartition('__') -%}
-        {%- if name and companion in dbt_backfill.companion_names() + ['live'] -%} {%- do names.append(name) -%} {%- endif -%}
-    {%- endfor -%}
-    {%- for name in names | unique(case_sensitive=true) | sort -%}
-        {%- set mv = api.Relation.create(schema=schema, identifier=name) -%}
-        {%- if dbt_backfill.get_table_key(mv) not in known -%}
-            {%- do left.append(dbt_backfill.get_relations(mv if modules.re.fullmatch('\\w+', name) else mv.quote(identifier=true))) -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {{ return(left) }}
 {% endmacro %}
 
 

@@ -36,15 +36,11 @@
     ) -%}
     {%- set upstream = dbt_backfill.observe_upstream(backfill, state, dbt_backfill.get_feed_start(state) or planned) -%}
     {%- set name, newest = backfill.upstream.relation.render(), 'version ' ~ upstream.version -%}
+    {%- set lines, total = ['nothing of ' ~ name ~ ' was read yet; it is at ' ~ newest], (state.committed or {}).get('upstream_row_count') -%}
     {%- if dbt_backfill.has_started(state) -%}
-        {%- set total = state.committed.get('upstream_row_count') -%}
-        {%- set lines = [
-            '{:,}'.format(state.row_count) ~ (' of {:,}'.format(total) if total else '') ~ ' rows of ' ~ name
-                ~ ' were read, up to version ' ~ state.upstream_version
-                ~ (', which is the newest' if state.upstream_version == upstream.version | string else '; it is at ' ~ newest)
-        ] -%}
-    {%- else -%}
-        {%- set lines = ['nothing of ' ~ name ~ ' was read yet; it is at ' ~ newest] -%}
+        {%- set lines = ['{:,}'.format(state.row_count) ~ (' of {:,}'.format(total) if total else '') ~ ' rows of ' ~ name
+            ~ ' were read, up to version ' ~ state.upstream_version
+            ~ (', which is the newest' if state.upstream_version == upstream.version | string else '; it is at ' ~ newest)] -%}
     {%- endif -%}
     {%- set ruled = dbt_backfill.get_allowance_text(allowance, state) -%}
     {%- if ruled -%} {%- do lines.append('what a range may read: ' ~ ruled) -%} {%- endif -%}

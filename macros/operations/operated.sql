@@ -48,11 +48,6 @@
         ) -%}
     {%- endfor -%}
     {%- for argument, check in checks.items() if not check[0] -%}
-        {%- do dbt_backfill.refuse_argument(mv or operation, argument, given[argument], check[1]) -%}
+        {%- do dbt_backfill.refuse_option(argument, given[argument], check[1], mv or operation) -%}
     {%- endfor -%}
-{% endmacro %}
-
-
-{% macro refuse_argument(name, argument, value, expected) %}
-    {%- do dbt_backfill.refuse(argument ~ ' is ' ~ tojson(value, value | string), 'Set it to ' ~ expected, mv=name) -%}
 {% endmacro %}

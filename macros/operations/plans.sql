@@ -78,14 +78,12 @@
     {%- do dbt_backfill.check_barrier_is_committed(state, name, 'Let the run that is at work end, or run ' ~ run) -%}
     {%- set why = 'something other than its barriers wrote to it (' ~ state.foreign_write.text ~ ')' if state.foreign_write
         else 'nothing was read for it yet' if state.get('upstream_version') is none else none -%}
-    {%- if why -%}
-        {%- do dbt_backfill.refuse('the MV cannot be rescaled before its next run, because ' ~ why, 'Run ' ~ run, mv=name) -%}
-    {%- elif has % vnode_count != 0 and vnode_count % has != 0 -%}
-        {%- do dbt_backfill.refuse(
-            'the argument vnode_count is ' ~ vnode_count ~ ', which is neither a multiple nor a divisor of the ' ~ has ~ ' vnodes of the MV',
-            'Choose a multiple or a divisor, or set vnode_count in the config and rebuild the MV once with --full-refresh', mv=name
-        ) -%}
-    {%- endif -%}
+    {%- do dbt_backfill.refuse_first([
+        {'when': why, 'fact': 'the MV cannot be rescaled before its next run, because ' ~ why, 'change': 'Run ' ~ run},
+        {'when': has % vnode_count != 0 and vnode_count % has != 0,
+         'fact': 'the argument vnode_count is ' ~ vnode_count ~ ', which is neither a multiple nor a divisor of the ' ~ has ~ ' vnodes of the MV',
+         'change': 'Choose a multiple or a divisor, or set vnode_count in the config and rebuild the MV once with --full-refresh'},
+    ], mv=name) -%}
     {%- do dbt_backfill.run_rescale(operated, dbt_backfill.plan_rescale(operated, node, vnode_count)) -%}
 {% endmacro %}
 

@@ -37,20 +37,16 @@
     find them, from_version of the change table is read for the keys of events that may be late.
 
     A row without an operation is not an event: it is a tombstone or a heartbeat of the program that writes the change table. The same holds for a
-    message without a key (`m`). Any other row without a key may say that the table was truncated, so it leads to a re-anchor.
-
-    Arguments:
-      columns (list): as get_feed_columns returned them.
-      view (string): see upstream_changes.
+    message without a key (`m`). Any other row without a key may say that the table was truncated, so it leads to a re-anchor. `columns`: as
+    get_feed_columns returned them.
 -#}
 {% macro get_change_table_events(feed, observed, from_version, to_version, keys, columns, view) %}
     {%- set added = dbt_backfill.ask(feed, 'upstream_changes')(observed, from_version, to_version, none, view) -%}
     {%- set key = dbt_backfill.upstream_columns(keys) -%}
     {%- set operation = 'lower(cast(' ~ dbt_backfill.identifier(feed.operation) ~ ' as string))' -%}
     {%- set sequence = 'struct(' ~ dbt_backfill.identifiers(feed.sequence) ~ ')' -%}
-    {%- set no_upserts, same_key = [], [] -%}
+    {%- set no_upserts = [] -%}
     {%- for value in feed.deletes + feed.before_images -%} {%- do no_upserts.append(dbt_backfill.string_literal(value)) -%} {%- endfor -%}
-    {%- for column in key -%} {%- do same_key.append('earlier.' ~ column ~ ' = event.' ~ column) -%} {%- endfor -%}
     {%- set is_event = dbt_backfill.identifier(feed.operation) ~ ' is not null and (' ~ key | join(' is not null or ') ~ ' is not null or '
         ~ operation ~ " <> 'm')" -%}
     {%- set events -%}
@@ -82,7 +78,7 @@
     )
     select event.*
     from events as event
-    left join earlier on {{ same_key | join(' and ') }}
+    left join earlier on {{ dbt_backfill.equal_keys(keys, 'earlier.', 'event.', 'upstream', 'upstream') }}
     where earlier.__bf_version is null or event.__bf_version > earlier.__bf_version
     {%- endset -%}
     {{ return(dict(added, events=events, may_repeat=true, tells_before=false)) }}
@@ -123,12 +119,7 @@
 {% endmacro %}
 
 
-{#-
-    Refuse texts as the sequence of events, unless the user declares that these texts are in order. As a text, 999 comes after 1000.
-
-    Arguments:
-      types (dict): of the change table's columns, by their names in lower case.
--#}
+{#- Refuse texts as the sequence of events, unless the user declares that these texts are in order. `types`: see types_by_name. -#}
 {% macro check_sequence(feed, types) %}
     {%- for column in feed.sequence
             if not feed.ordered_texts and modules.re.search('(^|[<:])(string|char|varchar)', types[column | lower]) -%}

@@ -160,14 +160,11 @@
     {%- endif -%}
     {%- set name = dbt_backfill.get_read_relation(nodes[0], sql) -%}
     {%- set relation = dbt_backfill.load_table(name, reads=true) -%}
-    {%- if relation is none -%}
-        {%- do dbt_backfill.refuse('its upstream ' ~ name.render() ~ ' does not exist', 'Create the upstream first') -%}
-    {%- elif relation.is_view -%}
-        {%- do dbt_backfill.refuse(
-            'its upstream ' ~ name.render() ~ ' is a view, which has no versions',
-            'Read the table under the view, and put what the view computes into this query'
-        ) -%}
-    {%- endif -%}
+    {%- do dbt_backfill.refuse_first([
+        {'when': relation is none, 'fact': 'its upstream ' ~ name.render() ~ ' does not exist', 'change': 'Create the upstream first'},
+        {'when': relation is not none and relation.is_view, 'fact': 'its upstream ' ~ name.render() ~ ' is a view, which has no versions',
+         'change': 'Read the table under the view, and put what the view computes into this query'},
+    ]) -%}
     {%- set upstream = {'relation': name, 'kind': dbt_backfill.get_table_format(relation, name)} -%}
     {%- if upstream.kind == 'postgres' -%}
         {{ return(dict(upstream, feed=dbt_backfill.ask(upstream, 'needed_feed')(upstream, change_feed, sql))) }}

@@ -55,7 +55,7 @@ WRONG_ORDERS: dict[str, tuple[Replacement, ...]] = {
         NO_OVERLAY,
         (STAGE, POSITION, ""),
         (STAGE, SNAPSHOT, POSITION + SNAPSHOT),
-        (PLAN, "version=waited.landed | string), dbt", "version=noted.reached | string), dbt"),
+        (PLAN, "version=waited.landed | string), stage", "version=noted.reached | string), stage"),
     ),
     "the position is fixed after the range was read": (NO_OVERLAY,),
 }

@@ -1,6 +1,6 @@
 {#-
     Return the option `change_feed`: a change table that is read instead of the upstream's own feed. A table of PostgreSQL has no feed of its
-    own, so it needs a change table. Return {
+    own, so it needs a change table. Refuse an invalid value. Return {
       'node': the node of the graph that `relation` names,
       'format': `declared` if the user names the columns. For PostgreSQL the format may also be `landed` (land_changes writes the table) or
         `debezium`,
@@ -24,37 +24,6 @@
     ref('orders_changes') }}`.
 -#}
 {% macro read_change_feed(feed) %}
-    {%- set format = dbt_backfill._check_change_feed(feed) -%}
-    {%- set declared, deletes, nodes = format == 'declared', [], [] -%}
-    {%- for value in dbt_backfill.as_list(feed.get('deletes', ['d', 'delete'])) -%} {%- do deletes.append(value | string | lower) -%} {%- endfor -%}
-    {%- for id in model.depends_on.nodes -%}
-        {%- set node = graph.nodes.get(id) or graph.sources.get(id) -%}
-        {%- if node and dbt_backfill.is_named_by(node, feed.relation) -%} {%- do nodes.append(node) -%} {%- endif -%}
-    {%- endfor -%}
-    {%- if not nodes -%}
-        {%- set example = feed.relation if modules.re.search('[\'"][^\'"]*[\'"]', feed.relation | string) else "ref('orders_changes')" -%}
-        {%- do dbt_backfill.refuse(
-            'its query does not depend on ' ~ feed.relation ~ ', the relation of its change_feed',
-            "Write the relation as text, such as \"ref('orders_changes')\", and add to the query the comment -- depends_on: "
-                ~ '{{ ' ~ example ~ ' }}'
-        ) -%}
-    {%- endif -%}
-    {{ return({
-        'node': nodes[0],
-        'format': format,
-        'operation': feed.operation if declared else none,
-        'sequence': dbt_backfill.as_list(feed.sequence) if declared else none,
-        'deletes': deletes if declared else none,
-        'before_images': ['update_preimage', 'update_before', 'before', 'ub', '-u'] if declared else none,
-        'ordered_texts': feed.get('ordered_texts', false),
-        'position': feed.get('position'), 'xid': feed.get('xid'), 'table': feed.get('table'), 'slot': feed.get('slot'),
-        'wait_seconds': feed.get('wait_seconds', 60), 'finite': feed.get('finite', false),
-    }) }}
-{% endmacro %}
-
-
-{#- Refuse an invalid value of the option, and return its format. -#}
-{% macro _check_change_feed(feed) %}
     {%- set expected = "{'relation': \"ref('orders_changes')\", 'operation': a column, 'sequence': a column or a list of them, "
         ~ "'deletes': the operations that delete}, or of PostgreSQL {'relation': \"source('lake', 'orders_changes')\", 'slot': a name}" -%}
     {%- if feed is not mapping -%} {%- do dbt_backfill.refuse_option('change_feed', feed, expected) -%} {%- endif -%}
@@ -90,7 +59,30 @@
     {%- if seconds is not integer or seconds is boolean or seconds < 0 -%}
         {%- do dbt_backfill.refuse_option('the wait_seconds of change_feed', seconds, 'a whole number of 0 or more') -%}
     {%- endif -%}
-    {{ return(format) }}
+    {%- set declared, nodes = format == 'declared', [] -%}
+    {%- for id in model.depends_on.nodes -%}
+        {%- set node = graph.nodes.get(id) or graph.sources.get(id) -%}
+        {%- if node and dbt_backfill.is_named_by(node, feed.relation) -%} {%- do nodes.append(node) -%} {%- endif -%}
+    {%- endfor -%}
+    {%- if not nodes -%}
+        {%- set example = feed.relation if modules.re.search('[\'"][^\'"]*[\'"]', feed.relation | string) else "ref('orders_changes')" -%}
+        {%- do dbt_backfill.refuse(
+            'its query does not depend on ' ~ feed.relation ~ ', the relation of its change_feed',
+            "Write the relation as text, such as \"ref('orders_changes')\", and add to the query the comment -- depends_on: "
+                ~ '{{ ' ~ example ~ ' }}'
+        ) -%}
+    {%- endif -%}
+    {{ return({
+        'node': nodes[0],
+        'format': format,
+        'operation': feed.operation if declared else none,
+        'sequence': dbt_backfill.as_list(feed.sequence) if declared else none,
+        'deletes': dbt_backfill.as_list(feed.get('deletes', ['d', 'delete'])) | map('string') | map('lower') | list if declared else none,
+        'before_images': ['update_preimage', 'update_before', 'before', 'ub', '-u'] if declared else none,
+        'ordered_texts': feed.get('ordered_texts', false),
+        'position': feed.get('position'), 'xid': feed.get('xid'), 'table': feed.get('table'), 'slot': feed.get('slot'),
+        'wait_seconds': feed.get('wait_seconds', 60), 'finite': feed.get('finite', false),
+    }) }}
 {% endmacro %}
 
 

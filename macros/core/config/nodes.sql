@@ -24,25 +24,19 @@
             and name in [node.name, node.package_name ~ '.' ~ node.name, dbt_backfill.get_model_name(node), node.unique_id[6:]] -%}
         {%- do found.append(node) -%}
     {%- endfor -%}
-    {%- if not found -%}
-        {%- do dbt_backfill.refuse('there is no model of this name', change, mv=name) -%}
-    {%- elif found | length > 1 -%}
-        {%- do dbt_backfill.refuse(
-            'there are ' ~ found | length ~ ' models of this name',
-            'Name one of ' ~ found | map(attribute='unique_id') | map('replace', 'model.', '', 1) | join(', '), mv=name
-        ) -%}
-    {%- endif -%}
+    {%- do dbt_backfill.refuse_first([
+        {'when': not found, 'fact': 'there is no model of this name', 'change': change},
+        {'when': found | length > 1, 'fact': 'there are ' ~ found | length ~ ' models of this name',
+         'change': 'Name one of ' ~ found | map(attribute='unique_id') | map('replace', 'model.', '', 1) | join(', ')},
+    ], mv=name) -%}
     {{ return(found[0]) }}
 {% endmacro %}
 
 
 {#- Return all enabled backfilled_mvs of the project and its packages. -#}
 {% macro find_backfilled_mvs() %}
-    {%- set nodes = [] -%}
-    {%- for node in graph.nodes.values() if node.resource_type == 'model' and node.config.materialized == 'backfilled_mv' -%}
-        {%- do nodes.append(node) -%}
-    {%- endfor -%}
-    {{ return(nodes) }}
+    {%- set models = graph.nodes.values() | selectattr('resource_type', 'equalto', 'model') -%}
+    {{ return(models | selectattr('config.materialized', 'equalto', 'backfilled_mv') | list) }}
 {% endmacro %}
 
 
@@ -122,6 +116,13 @@
 {% endmacro %}
 
 
-{% macro refuse_option(name, value, expected) %}
-    {%- do dbt_backfill.refuse(name ~ ' is ' ~ tojson(value, value | string), 'Set it to ' ~ expected) -%}
+{#- Refuse with the message of the first of `checks` that applies. Each check is {'when': true if the check applies, 'fact', 'change'}, see
+    refuse. -#}
+{% macro refuse_first(checks, mv=none) %}
+    {%- for check in checks if check.when -%} {%- do dbt_backfill.refuse(check.fact, check.change, mv=mv) -%} {%- endfor -%}
+{% endmacro %}
+
+
+{% macro refuse_option(name, value, expected, mv=none) %}
+    {%- do dbt_backfill.refuse(name ~ ' is ' ~ tojson(value, value | string), 'Set it to ' ~ expected, mv=mv) -%}
 {% endmacro %}

@@ -65,24 +65,18 @@
     {%- endif -%}
     {%- if not mistakes -%}
         {%- set keys, upstream_keys, vnodes = options.unique_key, options.upstream_key, options.backfill_vnodes -%}
-        {%- if upstream_keys and upstream_keys | length != keys | length -%}
-            {%- do mistakes.append({
-                'fact': 'upstream_key has ' ~ upstream_keys | length ~ ' columns, but unique_key has ' ~ keys | length,
-                'change': 'Name, for each column of unique_key, the column of the upstream that it carries, in the same order',
-            }) -%}
-        {%- endif -%}
-        {%- if vnodes is not none and options.backfill_mode != 'arrangement' -%}
-            {%- do mistakes.append({
-                'fact': "backfill_vnodes needs a position per vnode, but backfill_mode '" ~ options.backfill_mode ~ "' does not keep these positions",
-                'change': "Remove backfill_vnodes, or set backfill_mode to 'arrangement'",
-            }) -%}
-        {%- endif -%}
-        {%- for vnode in ((vnodes or []) | select('ge', options.vnode_count) | list)[:1] -%}
-            {%- do mistakes.append({
-                'fact': 'the option backfill_vnodes contains vnode ' ~ vnode ~ ', but vnode_count is ' ~ options.vnode_count,
-                'change': 'Use vnode numbers from 0 to ' ~ (options.vnode_count - 1),
-            }) -%}
-        {%- endfor -%}
+        {%- set too_high = (vnodes or []) | select('ge', options.vnode_count) | list -%}
+        {%- set mistakes = [
+            {'when': upstream_keys and upstream_keys | length != keys | length,
+             'fact': 'upstream_key has ' ~ (upstream_keys or []) | length ~ ' columns, but unique_key has ' ~ keys | length,
+             'change': 'Name, for each column of unique_key, the column of the upstream that it carries, in the same order'},
+            {'when': vnodes is not none and options.backfill_mode != 'arrangement',
+             'fact': "backfill_vnodes needs a position per vnode, but backfill_mode '" ~ options.backfill_mode ~ "' does not keep these positions",
+             'change': "Remove backfill_vnodes, or set backfill_mode to 'arrangement'"},
+            {'when': too_high,
+             'fact': 'the option backfill_vnodes contains vnode ' ~ too_high[:1] | join ~ ', but vnode_count is ' ~ options.vnode_count,
+             'change': 'Use vnode numbers from 0 to ' ~ (options.vnode_count - 1)},
+        ] | selectattr('when') | list -%}
     {%- endif -%}
     {%- if mistakes -%}
         {%- set texts = [] -%}

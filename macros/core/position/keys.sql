@@ -98,21 +98,14 @@
     string literals.
 -#}
 {% macro literal_expression(column, type) -%}
-    {%- if type == 'string' -%}
-        {{ return("if(" ~ column ~ " rlike '^[ -#%&(-\\\\[\\\\]-~]*$', concat('\\'', " ~ column ~ ", '\\''), "
-            ~ "concat('cast(X\\'', hex(cast(" ~ column ~ " as binary)), '\\' as string)'))") }}
-    {%- elif type == 'binary' -%}
-        {{ return("concat('X\\'', hex(" ~ column ~ "), '\\'')") }}
-    {%- elif type == 'timestamp' -%}
-        {{ return("concat('timestamp_micros(', unix_micros(" ~ column ~ "), 'L)')") }}
-    {%- elif type == 'date' -%}
-        {{ return("concat('date_from_unix_date(', unix_date(" ~ column ~ "), ')')") }}
-    {%- elif type in ['int', 'bigint', 'smallint', 'tinyint', 'boolean'] -%}
-        {%- set suffix = {'bigint': 'L', 'smallint': 'S', 'tinyint': 'Y'}.get(type, '') -%}
-        {{ return("concat(cast(" ~ column ~ " as string), '" ~ suffix ~ "')") }}
-    {%- else -%}
-        {{ return("concat('cast(\\'', cast(" ~ column ~ " as string), '\\' as " ~ type ~ ")')") }}
-    {%- endif -%}
+    {%- set suffixes = {'int': '', 'bigint': 'L', 'smallint': 'S', 'tinyint': 'Y', 'boolean': ''} -%}
+    {{ return("if(" ~ column ~ " rlike '^[ -#%&(-\\\\[\\\\]-~]*$', concat('\\'', " ~ column ~ ", '\\''), "
+            ~ "concat('cast(X\\'', hex(cast(" ~ column ~ " as binary)), '\\' as string)'))" if type == 'string'
+        else "concat('X\\'', hex(" ~ column ~ "), '\\'')" if type == 'binary'
+        else "concat('timestamp_micros(', unix_micros(" ~ column ~ "), 'L)')" if type == 'timestamp'
+        else "concat('date_from_unix_date(', unix_date(" ~ column ~ "), ')')" if type == 'date'
+        else "concat(cast(" ~ column ~ " as string), '" ~ suffixes[type] ~ "')" if type in suffixes
+        else "concat('cast(\\'', cast(" ~ column ~ " as string), '\\' as " ~ type ~ ")')") }}
 {%- endmacro %}
 
 

@@ -3,11 +3,8 @@
     differ from the result of the whole query.
 
     The checks read the analyzed plan, because in the optimized plan `now()` is already a literal, and an unused window function is gone. One check
-    reads the optimized plan, because only the optimized plan shows that a filter is always false.
-
-    Arguments:
-      explained (dict): see explain_query.
-      may_grow (boolean): true if the upstream may get another column without a gap, see upstream_traits.
+    reads the optimized plan, because only the optimized plan shows that a filter is always false. `explained`: see explain_query; `may_grow`: true if
+    the upstream may get another column without a gap, see upstream_traits.
 -#}
 {% macro check_query(explained, query, upstream, may_grow) %}
     {%- set instead = "Keep only filters and expressions over single rows of the upstream in this model, and put the rest into a model downstream" -%}
@@ -37,19 +34,27 @@
         {%- do operators.append(operator) -%}
     {%- endfor -%}
     {%- set tables, names = operators.count('Relation'), dbt_backfill.tokens(query, upstream) | map(attribute='kind') | list -%}
-    {%- if tables != 1 -%}
-        {%- do dbt_backfill.refuse(
-            'its query reads ' ~ tables ~ ' tables', 'Read the upstream ' ~ upstream.render() ~ ' once, and no other table'
-        ) -%}
-    {%- elif names.count('upstream') > 1 -%}
-        {%- do dbt_backfill.refuse(
-            'its query contains the name of the upstream ' ~ names.count('upstream') ~ ' times',
-            'Read the upstream once; if one of these names is a field of the column ' ~ upstream.schema
-                ~ ', write an alias of the upstream before the column'
-        ) -%}
-    {%- endif -%}
+    {%- do dbt_backfill.refuse_first([
+        {'when': tables != 1, 'fact': 'its query reads ' ~ tables ~ ' tables',
+         'change': 'Read the upstream ' ~ upstream.render() ~ ' once, and no other table'},
+        {'when': names.count('upstream') > 1, 'fact': 'its query contains the name of the upstream ' ~ names.count('upstream') ~ ' times',
+         'change': 'Read the upstream once; if one of these names is a field of the column ' ~ upstream.schema
+            ~ ', write an alias of the upstream before the column'},
+    ]) -%}
     {%- do dbt_backfill._check_words(dbt_backfill.get_words(query), may_grow) -%}
-    {%- if may_grow -%} {%- do dbt_backfill._check_aliases(explained.analyzed) -%} {%- endif -%}
+    {#- If the upstream later gets a column with the name of an alias, Spark would read the column wherever the same SELECT reads the alias. In the
+        plan, the expression that reads the alias is in a projection right above the projection of the alias. -#}
+    {%- for line in explained.analyzed if may_grow -%}
+        {%- set above = loop.previtem | default('') -%}
+        {%- set is_split = dbt_backfill.plan_operator(line) == 'Project' and dbt_backfill.plan_operator(above) == 'Project' -%}
+        {%- for name, id in modules.re.findall(' AS ([^#]+)#(\\d+)', line if is_split else '') if '#' ~ id in above -%}
+            {%- do dbt_backfill.refuse(
+                "its query uses the alias '" ~ name ~ "' in the SELECT that defines this alias, but if the upstream got "
+                    ~ 'a column of that name, Spark would use the column',
+                'Repeat the expression instead of the alias'
+            ) -%}
+        {%- endfor -%}
+    {%- endfor -%}
     {#- Spark prints a string literal without quotes. So a literal that looks like a call is refused as well. A column named `now()` is not
         refused. -#}
     {%- set call = modules.re.search('(?i)(?<![\\w.#])(' ~ dbt_backfill._unrepeatable_functions() | join('|') ~ ')\\((?!\\)#)', plan) -%}
@@ -97,27 +102,6 @@
                 {%- do dbt_backfill.refuse_unrepeatable("'" ~ text ~ "' as a date or time") -%}
             {%- endif -%}
         {%- endif -%}
-    {%- endfor -%}
-{% endmacro %}
-
-
-{#-
-    Refuse a query that reads an alias of the same SELECT. If the upstream later gets a column with the name of the alias, Spark would read the column
-    instead. In the plan, the expression that reads the alias is in a projection right above the projection of the alias.
--#}
-{% macro _check_aliases(analyzed) %}
-    {%- for line in analyzed -%}
-        {%- set above = loop.previtem | default('') -%}
-        {%- set is_split = dbt_backfill.plan_operator(line) == 'Project' and dbt_backfill.plan_operator(above) == 'Project' -%}
-        {%- for name, id in modules.re.findall(' AS ([^#]+)#(\\d+)', line if is_split else '') -%}
-            {%- if '#' ~ id in above -%}
-                {%- do dbt_backfill.refuse(
-                    "its query uses the alias '" ~ name ~ "' in the SELECT that defines this alias, but if the upstream got "
-                        ~ 'a column of that name, Spark would use the column',
-                    'Repeat the expression instead of the alias'
-                ) -%}
-            {%- endif -%}
-        {%- endfor -%}
     {%- endfor -%}
 {% endmacro %}
 

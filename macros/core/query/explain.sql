@@ -74,15 +74,13 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
         {%- set plan = dbt_backfill.run_table(step, sql)[0][0] -%}
     {%- endif -%}
     {%- set is_cut = plan.rstrip().endswith(' more characters') or plan.startswith('Truncated plan of ') -%}
-    {%- if is_cut and '== Physical Plan ==' not in plan -%}
-        {%- do dbt_backfill.refuse(
-            'the session sets spark.sql.maxPlanStringLength, so Spark shortens the plan of its query', 'Set it to a larger number' ~ to_do
-        ) -%}
-    {%- elif '*(redacted)' in plan.split('== Physical Plan ==')[0] -%}
-        {%- do dbt_backfill.refuse(
-            'the session sets spark.sql.redaction.string.regex, so Spark hides a part of the plan of its query', 'Unset it' ~ to_do
-        ) -%}
-    {%- endif -%}
+    {%- do dbt_backfill.refuse_first([
+        {'when': is_cut and '== Physical Plan ==' not in plan,
+         'fact': 'the session sets spark.sql.maxPlanStringLength, so Spark shortens the plan of its query',
+         'change': 'Set it to a larger number' ~ to_do},
+        {'when': '*(redacted)' in plan.split('== Physical Plan ==')[0],
+         'fact': 'the session sets spark.sql.redaction.string.regex, so Spark hides a part of the plan of its query', 'change': 'Unset it' ~ to_do},
+    ]) -%}
     {{ return(plan) }}
 {% endmacro %}
 

@@ -59,21 +59,16 @@
         {%- if token.kind == 'upstream' -%}
             {%- set rest = tokens[loop.index:] | rejectattr('kind', 'equalto', 'comment') | map(attribute='text') | join(' ') -%}
             {%- set next = rest.lower().split()[:5] | join(' ') -%}
-            {%- if next.startswith('.') -%}
-                {%- do dbt_backfill.refuse(
-                    "its query contains '" ~ token.text ~ ".', which is the full name of the upstream followed by a point",
-                    'Give the upstream an alias in FROM, such as u, and write u. in front of its columns'
-                ) -%}
-            {%- elif ' as of ' in (' ' ~ next).split('(')[0] -%}
-                {%- do dbt_backfill.refuse(
-                    'its query reads the upstream at a fixed version, which never changes',
-                    'Remove the AS OF clause; each barrier reads the version that it needs'
-                ) -%}
-            {%- elif next == 'with' or next.startswith(('with ', 'with(')) -%}
-                {%- do dbt_backfill.refuse(
-                    'its query reads the upstream with options, but barriers read it without them', 'Remove the WITH clause behind its name'
-                ) -%}
-            {%- endif -%}
+            {%- do dbt_backfill.refuse_first([
+                {'when': next.startswith('.'),
+                 'fact': "its query contains '" ~ token.text ~ ".', which is the full name of the upstream followed by a point",
+                 'change': 'Give the upstream an alias in FROM, such as u, and write u. in front of its columns'},
+                {'when': ' as of ' in (' ' ~ next).split('(')[0], 'fact': 'its query reads the upstream at a fixed version, which never changes',
+                 'change': 'Remove the AS OF clause; each barrier reads the version that it needs'},
+                {'when': next == 'with' or next.startswith(('with ', 'with(')),
+                 'fact': 'its query reads the upstream with options, but barriers read it without them',
+                 'change': 'Remove the WITH clause behind its name'},
+            ]) -%}
             {%- set at.found = true -%}
         {%- endif -%}
         {%- do pieces.append(dbt_backfill.identifier(upstream.identifier) if token.kind == 'upstream' else token.text) -%}

@@ -18,12 +18,8 @@
 {#-
     Return the properties that a table gets when it is adopted: the package's own properties, the properties on which exactness depends, the user's
     `tblproperties`, and defaults for properties that the table does not set. Iceberg's format version and Delta's deletion vectors change only if
-    `tblproperties` sets them, because other programs may read the table.
-
-    Arguments:
-      columns (list of {'name', 'type'}): the columns of the table.
-      present (dict): the properties of the table.
-      partitions (list): the names of the columns by which it is partitioned, in lower case.
+    `tblproperties` sets them, because other programs may read the table. `present`: the properties of the table; `partitions`: the names of the
+    columns by which it is partitioned, in lower case.
 -#}
 {% macro adopted_properties(mv, columns, present, backfill_id, partitions=[]) %}
     {%- set own = dbt_backfill.own_mv_properties(mv, backfill_id) -%}
@@ -49,11 +45,7 @@
     Return the properties of a table that is created as the MV: the package's defaults, the user's properties, and the properties on which exactness
     depends. Another backfilled_mv can read the MV's changes from the row lineage of Iceberg's format 3, or from Delta's change data feed, which only
     an MV with a follower has. Deletion vectors and merge-on-read make it cheap to merge scattered changes. A property stops Iceberg from redistributing rows before
-    it writes them, so the MERGE of a range costs little more than an INSERT.
-
-    Arguments:
-      column_names (list): the names of the columns and of the fields in them.
-      types (list): the types of the columns.
+    it writes them, so the MERGE of a range costs little more than an INSERT. `column_names`: of the columns and of the fields in them.
 -#}
 {% macro mv_table_properties(column_names, backfill_id, types=[]) %}
     {%- set needed = dbt_backfill.exact_table_properties() -%}

@@ -48,9 +48,8 @@
     plan shows the padding.
 -#}
 {% macro find_char_columns(relations) %}
-    {%- set selects, found = [], [{}] -%}
-    {%- for relation in relations -%} {%- do selects.append('select 1 from ' ~ relation.render()) -%} {%- endfor -%}
-    {%- set plan = dbt_backfill.run_explain('look for char(n)', selects | join(' union all ')) -%}
+    {%- set found = [{}] -%}
+    {%- set plan = dbt_backfill.run_explain('look for char(n)', 'select 1 from ' ~ relations | join(' union all select 1 from ')) -%}
     {%- for line in dbt_backfill.plan_section(plan, 'Analyzed')[1:] -%}
         {%- if dbt_backfill.plan_operator(line) == 'Relation' -%}
             {%- do found.append({}) -%}
@@ -85,23 +84,18 @@
     {%- set is_iceberg = dbt_backfill.get_file_format() == 'iceberg' -%}
     {#- A feed that is not set is switched on as soon as another backfilled_mv follows the MV, see switch_feed_on. -#}
     {%- set feed = not is_iceberg and properties.get('delta.enableChangeDataFeed', 'true') | string | lower == 'true' -%}
+    {%- set of_feed = ['_change_type', '_commit_version', '_commit_timestamp'] -%}
     {%- set of_iceberg = ['_file', '_pos', '_deleted', '_spec_id', '_partition', '_row_id', '_last_updated_sequence_number'] -%}
     {#- Delta's MERGE uses these names itself. With a column of such a name, the MERGE would fail with AMBIGUOUS_REFERENCE at the first change. -#}
     {%- set of_delta = ['_metadata', '_row_id_', '_file_name_', '_row_dropped_', '_source_row_present_', '_target_row_present_'] -%}
     {%- for column in columns -%}
-        {%- set name, why = column.name | lower, none -%}
-        {%- if name.startswith('__bf_') -%}
-            {%- set why = 'names that begin with __bf_ are reserved for barriers' -%}
-        {%- elif name in (of_iceberg if is_iceberg else of_delta) -%}
-            {%- set why = ('Iceberg' if is_iceberg else 'Delta') ~ ' reserves this name' -%}
-        {%- elif is_iceberg and name == '' -%}
-            {%- set why = 'Iceberg does not allow a column without a name' -%}
-        {%- elif feed and name in ['_change_type', '_commit_version', '_commit_timestamp'] -%}
-            {%- set why = 'the change data feed of a Delta table reserves this name' -%}
+        {%- set name = column.name | lower -%}
         {#- With a backtick in a column's name, an UPDATE or MERGE would fail with INVALID_ATTRIBUTE_NAME_SYNTAX. -#}
-        {%- elif feed and '`' in name -%}
-            {%- set why = 'the change data feed of a Delta table does not allow a backtick in the name of a column' -%}
-        {%- endif -%}
+        {%- set why = 'names that begin with __bf_ are reserved for barriers' if name.startswith('__bf_')
+            else ('Iceberg' if is_iceberg else 'Delta') ~ ' reserves this name' if name in (of_iceberg if is_iceberg else of_delta)
+            else 'Iceberg does not allow a column without a name' if is_iceberg and name == ''
+            else 'the change data feed of a Delta table reserves this name' if feed and name in of_feed
+            else 'the change data feed of a Delta table does not allow a backtick in the name of a column' if feed and '`' in name else none -%}
         {%- if why -%}
             {%- do dbt_backfill.refuse("its query returns the column '" ~ column.name ~ "', but " ~ why, 'Give the column another name') -%}
         {%- endif -%}
@@ -123,15 +117,11 @@
     {#- The names of fields are left out, because a field may have the name of a type. -#}
     {%- set words = modules.re.sub('(?:`[^`]*`|[^<>,:`]+):', '', type) -%}
     {%- set refused = modules.re.search('\\b(interval|time|geometry|geography|object)\\b|struct<>', words) -%}
-    {%- if refused -%}
-        {{ return(format ~ ' has no ' ~ refused.group() | replace('struct<>', 'struct without fields')) }}
-    {%- elif 'void' in words and (not is_iceberg or words != 'void') -%}
-        {{ return(format ~ ' cannot store values without a type') }}
-    {%- elif ' collate ' in words -%}
-        {{ return(format ~ ' cannot store a collation') }}
-    {%- elif is_iceberg and (words == 'void' or 'variant' in words) and properties.get('format-version') | string in ['1', '2'] -%}
-        {{ return('Iceberg supports this type only from format 3 on') }}
-    {%- endif -%}
+    {%- set is_newer = is_iceberg and (words == 'void' or 'variant' in words) and properties.get('format-version') | string in ['1', '2'] -%}
+    {{ return(format ~ ' has no ' ~ refused.group() | replace('struct<>', 'struct without fields') if refused
+        else format ~ ' cannot store values without a type' if 'void' in words and (not is_iceberg or words != 'void')
+        else format ~ ' cannot store a collation' if ' collate ' in words
+        else 'Iceberg supports this type only from format 3 on' if is_newer else none) }}
 {% endmacro %}
 
 
@@ -147,16 +137,13 @@
         {%- set name = prefix ~ dbt_backfill.identifier(column.name) -%}
         {%- set is_map = column.type.startswith('map<') -%}
         {%- set needs_json = modules.re.search('map<|variant|\\b(float|double)\\b', column.type[4 if is_map else 0:]) -%}
-        {%- if column.type in ['float', 'double'] -%}
-            {%- set name = "named_struct('value', " ~ name ~ ", 'zero', if(" ~ name ~ ' = 0, cast(' ~ name ~ ' as string), null))' -%}
-        {%- elif is_map and needs_json -%}
-            {%- set name = 'array_sort(transform(map_entries(' ~ name ~ '), entry -> to_json(entry, ' ~ options ~ ')))' -%}
-        {%- elif needs_json -%}
-            {%- set name = 'to_json(struct(' ~ name ~ '), ' ~ options ~ ')' -%}
-        {%- elif is_map -%}
-            {%- set name = 'array_sort(map_entries(' ~ name ~ '))' -%}
-        {%- endif -%}
-        {%- do comparable.update({column.name: name}) -%}
+        {%- do comparable.update({column.name:
+            "named_struct('value', " ~ name ~ ", 'zero', if(" ~ name ~ ' = 0, cast(' ~ name ~ ' as string), null))'
+                if column.type in ['float', 'double']
+            else 'array_sort(transform(map_entries(' ~ name ~ '), entry -> to_json(entry, ' ~ options ~ ')))' if is_map and needs_json
+            else 'to_json(struct(' ~ name ~ '), ' ~ options ~ ')' if needs_json
+            else 'array_sort(map_entries(' ~ name ~ '))' if is_map else name
+        }) -%}
     {%- endfor -%}
     {{ return(comparable) }}
 {% endmacro %}
@@ -187,11 +174,8 @@
 
 
 {#-
-    Refuse new columns that cannot be added to the MV.
-
-    Arguments:
-      columns (list of {'name', 'type'}): the columns of the query that are new compared with the state.
-      left (list): the names of columns that an earlier plan was to drop but may not have dropped.
+    Refuse `columns` of the query that are new compared with the state, if they cannot be added to the MV. `left`: the names of columns that an
+    earlier plan was to drop but may not have dropped.
 -#}
 {% macro check_new_columns(mv, properties, columns, left) %}
     {%- if not columns -%} {{ return(none) }} {%- endif -%}
@@ -199,19 +183,16 @@
     {%- set types, left = dbt_backfill.get_column_types(mv), left | map('lower') | list -%}
     {%- for column in columns -%}
         {%- set name = column.name | lower -%}
-        {%- if name in types and not (name in left and types[name] == column.type) -%}
-            {%- do dbt_backfill.refuse(
-                'its query returns the new column ' ~ column.name ~ ', but ' ~ mv.render()
-                    ~ ' already has a column of this name that is not from the query',
-                'Drop that column of the table, or give the new column another name'
-            ) -%}
-        {%- elif dbt_backfill.get_file_format() == 'delta' and dbt_backfill.get_needed_features([column.name], [])
-                and properties.get('delta.columnMapping.mode', 'none') == 'none' -%}
-            {%- do dbt_backfill.refuse(
-                "its query returns the new column '" ~ column.name ~ "', but a Delta table without column mapping does not allow that name",
-                'Give the column another name, or rebuild the MV with --full-refresh'
-            ) -%}
-        {%- endif -%}
+        {%- do dbt_backfill.refuse_first([
+            {'when': name in types and not (name in left and types[name] == column.type),
+             'fact': 'its query returns the new column ' ~ column.name ~ ', but ' ~ mv.render()
+                ~ ' already has a column of this name that is not from the query',
+             'change': 'Drop that column of the table, or give the new column another name'},
+            {'when': dbt_backfill.get_file_format() == 'delta' and dbt_backfill.get_needed_features([column.name], [])
+                and properties.get('delta.columnMapping.mode', 'none') == 'none',
+             'fact': "its query returns the new column '" ~ column.name ~ "', but a Delta table without column mapping does not allow that name",
+             'change': 'Give the column another name, or rebuild the MV with --full-refresh'},
+        ]) -%}
     {%- endfor -%}
 {% endmacro %}
 
@@ -219,11 +200,8 @@
 {#-
     Return {'columns': the columns to be filled, as new_filling describes them, 'why': the reason if no ALTER of the MV's format can give a column its
     new type; else none}. The new types are compared with the types in the table and not in the state. The table may store a column with a wider type,
-    and a given-up plan may have altered the column.
-
-    Arguments:
-      columns (list of {'name', 'type'}): the columns of the model's current query.
-      retyped (list): the columns that have another type in the committed query.
+    and a given-up plan may have altered the column. `columns`: of the model's current query; `retyped`: those of them that have another type in the
+    committed query.
 -#}
 {% macro find_widened(mv, columns, retyped) %}
     {%- if not columns -%} {{ return({'columns': [], 'why': none}) }} {%- endif -%}
@@ -329,11 +307,8 @@
     table, even after the table was replaced. If the column of a partitioning is missing, Iceberg cannot merge rows into the table.
 
     The metadata table `files` has the fields of all partitionings. By default the name of a field is the name of its column, or begins with it. If
-    the name of a field begins with no column that is kept, the field may belong to a missing column, so the query is refused.
-
-    Arguments:
-      mv (relation): an existing table.
-      kept (list): the names of the columns that the table will have.
+    the name of a field begins with no column that is kept, the field may belong to a missing column, so the query is refused. `kept`: the names of
+    the columns that the table will have.
 -#}
 {% macro run_check_of_lost_partitions(mv, kept) %}
     {%- set kept, lost, fields = kept | map('lower') | list, [], [] -%}

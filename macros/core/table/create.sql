@@ -10,18 +10,13 @@
     {%- do dbt_backfill.check_table_properties() -%}
     {%- do dbt_backfill.check_columns(columns, dbt_backfill.mv_table_properties([], '')) -%}
     {%- do dbt_backfill.check_constraints(dbt_backfill.get_query_sql(backfill.query, upstream, 'select * from ' ~ upstream.render())) -%}
-    {%- if dbt_backfill.get_file_format() == 'delta' and config.get('clustered_by') -%}
-        {%- if config.get('buckets') -%}
-            {%- do dbt_backfill.refuse(
-                'buckets is ' ~ config.get('buckets') ~ ', but a Delta table has no buckets',
-                'Remove buckets: clustered_by alone is liquid clustering'
-            ) -%}
-        {%- elif config.get('partition_by') -%}
-            {%- do dbt_backfill.refuse(
-                'partition_by and clustered_by are both set, but a Delta table is either partitioned or clustered', 'Remove one of them'
-            ) -%}
-        {%- endif -%}
-    {%- endif -%}
+    {%- set is_clustered = dbt_backfill.get_file_format() == 'delta' and config.get('clustered_by') -%}
+    {%- do dbt_backfill.refuse_first([
+        {'when': is_clustered and config.get('buckets'), 'fact': 'buckets is ' ~ config.get('buckets') ~ ', but a Delta table has no buckets',
+         'change': 'Remove buckets: clustered_by alone is liquid clustering'},
+        {'when': is_clustered and config.get('partition_by'),
+         'fact': 'partition_by and clustered_by are both set, but a Delta table is either partitioned or clustered', 'change': 'Remove one of them'},
+    ]) -%}
     {%- do dbt_backfill.check_location(backfill.mv) -%}
     {%- set names = columns | map(attribute='name') | map('lower') | list -%}
     {#- A next generation is checked with the table of the MV in use, because it replaces this table. -#}
@@ -67,11 +62,7 @@
 
 {#- Return the statement that creates an empty MV with the columns of the model's query, if it does not exist. -#}
 {% macro get_create_mv_sql(mv, columns, backfill_id) -%}
-    create table if not exists {{ mv.render() }} (
-        {%- for column in columns %}
-        {{ dbt_backfill.identifier(column.name) }} {{ dbt_backfill.type_sql(column.type) }}{{ ',' if not loop.last }}
-        {%- endfor %}
-    )
+    create table if not exists {{ mv.render() }} ({{ dbt_backfill.column_definitions(columns) }})
     {{ dbt_backfill.mv_clauses(mv, columns, backfill_id) }}
 {%- endmacro %}
 
@@ -112,11 +103,8 @@
     Apply persist_docs, if it is on and the descriptions have changed. Each comment is a commit of the MV, and a run that has nothing to do must not
     write. So comments are written only after a change. The table property `dbt_backfill.docs` has a hash of the applied descriptions. The hash does
     not include the description of a column that the MV does not have yet, so that the column gets its comment once it is added. A description that
-    cannot be written is a warning, once: no later run tries it again until the descriptions change.
-
-    Arguments:
-      found (dict or none): the MV as this run found it, see observe_state; none if this run created it.
-      state (dict): the state at the end of the run.
+    cannot be written is a warning, once: no later run tries it again until the descriptions change. `found`: the MV as this run found it, see
+    observe_state; none if this run created it.
 -#}
 {% macro apply_docs(backfill, found, state) %}
     {%- set described = [model.description if config.persist_relation_docs() else none] -%}
@@ -223,10 +211,7 @@
 
 {#-
     Give an existing MV the constraints of the current contract. New constraints are added if all rows fulfil them. Constraints that are no longer in
-    the contract are dropped. If no constraint changed, this macro sends no statement.
-
-    Arguments:
-      properties (dict): the properties of the MV as this run found it. (An MV that this run created already has its constraints.)
+    the contract are dropped. If no constraint changed, this macro sends no statement. `properties`: of the MV as this run found it.
 -#}
 {% macro apply_constraints(backfill, properties) %}
     {%- set wanted, present, statements = dbt_backfill.get_constraints(), {}, [] -%}

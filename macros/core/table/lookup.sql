@@ -37,11 +37,7 @@
 
 {#- Return the schemas of the session's own catalog, in lower case and without quotes. -#}
 {% macro read_schemas() %}
-    {%- set schemas = [] -%}
-    {%- for row in dbt_backfill.run_table('list the schemas', 'show schemas') -%}
-        {%- do schemas.append(row[0] | replace('`', '') | lower) -%}
-    {%- endfor -%}
-    {{ return(schemas) }}
+    {{ return(dbt_backfill.run_table('list the schemas', 'show schemas') | map(attribute=0) | map('replace', '`', '') | map('lower') | list) }}
 {% endmacro %}
 
 
@@ -66,10 +62,7 @@
 
 {#-
     Return the table properties of a relation. Spark shows `*********(redacted)` for a property if its name or value looks like a secret or a URL. An
-    example is a constraint of a column `url`. For a Delta table, DESCRIBE DETAIL shows all properties.
-
-    Arguments:
-      with_hidden (boolean): false to leave such properties hidden.
+    example is a constraint of a column `url`. For a Delta table, DESCRIBE DETAIL shows all properties, unless `with_hidden` is false.
 -#}
 {% macro read_table_properties(relation, with_hidden=true) %}
     {%- set properties = {} -%}
@@ -133,11 +126,8 @@
 
 {#-
     Return the statements of a script that set the script's variable `__bf_moved`: to true if a Delta table has the version `version`, else to false.
-    The variable is also true if the log no longer lists the version before `version`, because then later commits cannot be excluded.
-
-    Arguments:
-      version (string): a SQL expression of a number.
-      known (boolean): false to skip the check of the version before `version`.
+    The variable is also true if the log no longer lists the version before `version`, because then later commits cannot be excluded; `known=false`
+    skips this check. `version`: a SQL expression of a number.
 -#}
 {% macro get_probe_statements(mv, version, known=true) -%}
     {%- set sql = 'execute immediate ' ~ dbt_backfill.string_literal('select 1 from ' ~ mv.render() ~ ' version as of ') ~ ' || (' -%}
@@ -166,9 +156,6 @@
 {#-
     Return the WHEN MATCHED clause of a MERGE that only inserts rows: empty on Delta, because Delta's MERGE is fastest without the clause. Iceberg
     checks a MERGE for conflicts only if the MERGE has this clause. In a test without the clause, two runs both appended their rows.
-
-    Arguments:
-      file_format (str): the format of the table; by default the model's format.
 -#}
 {% macro get_iceberg_matched_clause(action, file_format=none) -%}
     {%- if (file_format or dbt_backfill.get_file_format()) == 'iceberg' %}when matched then {{ action }}{% endif -%}

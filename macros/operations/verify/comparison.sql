@@ -131,16 +131,12 @@
     {%- set found = dbt_backfill.run_json('compare with the definition', sql, verified.mv)[0] -%}
     {%- if found.begun -%}
         {%- do dbt_backfill.drop_stages([stage], verified.mv) -%}
-        {%- if repaired -%}
-            {%- do dbt_backfill.refuse(
-                'another run began or committed a barrier while the MV was repaired, so the repair may have written old rows',
-                'Repeat the verification with repair: true while no barrier runs', mv=verified.name
-            ) -%}
-        {%- endif -%}
-        {%- do dbt_backfill.refuse(
-            'another run began or committed a barrier while the MV was compared with its query',
-            'Verify the MV while no barrier runs', mv=verified.name
-        ) -%}
+        {%- do dbt_backfill.refuse_first([
+            {'when': repaired, 'fact': 'another run began or committed a barrier while the MV was repaired, so the repair may have written old rows',
+             'change': 'Repeat the verification with repair: true while no barrier runs'},
+            {'when': not repaired, 'fact': 'another run began or committed a barrier while the MV was compared with its query',
+             'change': 'Verify the MV while no barrier runs'},
+        ], mv=verified.name) -%}
     {%- endif -%}
     {{ return(dict(found, stage=stage)) }}
 {% endmacro %}

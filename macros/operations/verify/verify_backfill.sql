@@ -86,15 +86,8 @@
             ) -%}
         {%- endfor -%}
     {%- endif -%}
-    {%- if given.key_from is not none or given.key_to is not none -%}
-        {%- do selection.update(dbt_backfill.read_key_range(verified, given)) -%}
-    {%- endif -%}
-    {{ return(selection) }}
-{% endmacro %}
-
-
-{#- Return key_from and key_to as `low` and `high`, literals of the key's types: Spark casts and renders them. -#}
-{% macro read_key_range(verified, given) %}
+    {%- if given.key_from is none and given.key_to is none -%} {{ return(selection) }} {%- endif -%}
+    {#- Spark casts key_from and key_to and renders them as `low` and `high`, literals of the key's types. -#}
     {%- set bounds = {} -%}
     {%- for argument in ['key_from', 'key_to'] -%}
         {%- set values, bound = [] if given[argument] is none else dbt_backfill.as_list(given[argument]), [] -%}
@@ -143,5 +136,5 @@
     {%- if read.is_empty -%}
         {%- do dbt_backfill.refuse('the argument key_from is above the argument key_to', 'Exchange the two values', mv=verified.name) -%}
     {%- endif -%}
-    {{ return({'low': read.low or none, 'high': read.high or none}) }}
+    {{ return(dict(selection, low=read.low or none, high=read.high or none)) }}
 {% endmacro %}

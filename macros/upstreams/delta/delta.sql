@@ -10,9 +10,6 @@
 
     Reading the id costs one more statement. The id is not read if the log has the version of `since` with the recorded commit time: a new table of
     the same name would have another commit time.
-
-    Arguments:
-      since (dict or none): the source of the committed plan.
 -#}
 {% macro delta_read_upstream(upstream, since, log=none) %}
     {%- set relation = upstream.relation -%}
@@ -158,15 +155,10 @@
 -#}
 {% macro delta_upstream_gap(upstream, committed) %}
     {%- set since, current = committed.version | int, upstream.version | int -%}
-    {%- if upstream.id != committed.id or committed.kind != 'delta' -%}
-        {{ return(dbt_backfill.new_gap('the upstream is another table than at the last barrier')) }}
-    {%- elif current < since -%}
-        {{ return(dbt_backfill.new_gap('the upstream went back from version ' ~ since ~ ' to ' ~ current)) }}
-    {%- elif not upstream.complete -%}
-        {{ return(dbt_backfill.new_gap('the log of the upstream no longer reaches back to version ' ~ since)) }}
-    {%- elif current == since -%}
-        {{ return(none) }}
-    {%- endif -%}
+    {%- set why = 'the upstream is another table than at the last barrier' if upstream.id != committed.id or committed.kind != 'delta'
+        else 'the upstream went back from version ' ~ since ~ ' to ' ~ current if current < since
+        else 'the log of the upstream no longer reaches back to version ' ~ since if not upstream.complete else none -%}
+    {%- if why or current == since -%} {{ return(dbt_backfill.new_gap(why) if why else none) }} {%- endif -%}
     {%- set after = dbt_backfill._read_log_after(upstream, since) -%}
     {%- if after.replaced or after.switched -%}
         {#- The feed was on at the last barrier, but it may be off now, so the properties are read. -#}
@@ -323,12 +315,10 @@
 {% endmacro %}
 
 
-{#- Return the answer to the question upstream_lag from the log, which has one entry per version. -#}
 {% macro delta_upstream_lag(upstream, source) %}
     {%- if upstream.id != source.id or source.kind != 'delta' or upstream.version | int < source.version | int or not upstream.complete -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set newer = [] -%}
-    {%- for entry in upstream.log if entry.version > source.version | int -%} {%- do newer.append(entry.committed_at) -%} {%- endfor -%}
+    {%- set newer = upstream.log | selectattr('version', 'gt', source.version | int) | map(attribute='committed_at') | list -%}
     {{ return({'versions': newer | length, 'since': newer | last if newer else none}) }}
 {% endmacro %}

@@ -118,17 +118,9 @@
 
     Only data files that differ between the versions can have gained or lost a row. The names of these files and the bounds of their keys are literals
     in the events. So Spark skips files outside of the bounds, and the events read no metadata table. (Spark never considers two reads of a metadata
-    table the same. With such a read, Spark would not recognize the cached events.)
-
-    Arguments:
-      keys (list[dict]): none for a table to which rows are only added.
-      lineage (string): the name of the variable with the result of _iceberg_lineage_sql.
+    table the same. With such a read, Spark would not recognize the cached events.) `lineage`: the variable with the result of _iceberg_lineage_sql.
 -#}
 {% macro _iceberg_events_sql(observed, from_version, to_version, keys, lineage) -%}
-    {%- set same_key = [] -%}
-    {%- for column in dbt_backfill.upstream_columns(keys or []) -%}
-        {%- do same_key.append('kept.' ~ column ~ ' = before.' ~ column) -%}
-    {%- endfor -%}
     {%- set is_written = 'coalesce(source._last_updated_sequence_number > ' ~ lineage ~ '.committed, true)' -%}
     {%- for version in dbt_backfill._iceberg_versions_of_rows(observed, from_version, to_version, keys) %}
     {{ 'union all' if not loop.first }}
@@ -149,7 +141,7 @@
         from {{ dbt_backfill.iceberg_upstream_read(observed, to_version) }} as source
         where not {{ is_written }} and {{ lineage }}.bounds and {{ lineage }}.files
     ) as kept
-    on {{ same_key | join(' and ') }}
+    on {{ dbt_backfill.equal_keys(keys, 'kept.', 'before.', 'upstream', 'upstream') }}
     {%- endif %}
 {%- endmacro %}
 

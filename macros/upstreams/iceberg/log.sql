@@ -14,10 +14,6 @@
     Snapshot ids are random, so another table of the same name has other snapshot ids. Therefore the 'id' does not have to distinguish tables. Reading
     the format costs one more statement. The format is not read if it follows from the committed plan: a table that did not change, and a table of
     format 3, still have the committed format.
-
-    Arguments:
-      since (dict or none): the source of the committed plan.
-      log (list or none): the value of iceberg_log_sql, if it was read together with the state.
 -#}
 {% macro iceberg_read_upstream(upstream, since, log=none) %}
     {%- set relation = upstream.relation -%}
@@ -120,17 +116,14 @@
     {%- for mode in ['write.delete.mode', 'write.update.mode', 'write.merge.mode'] if upstream.properties.get(mode) == 'merge-on-read' -%}
         {%- do merged.append("'" ~ mode ~ "' = 'copy-on-write'") -%}
     {%- endfor -%}
-    {%- if merged -%}
-        {%- do dbt_backfill.refuse(
-            name ~ ' is an Iceberg table of format 2 that is merged on read, so its changes cannot be read',
-            upgrade ~ '; or let it copy on write: ALTER TABLE ' ~ name ~ ' SET TBLPROPERTIES (' ~ merged | join(', ') ~ ')'
-        ) -%}
-    {%- elif upstream.log and upstream.log[0].delete_files -%}
-        {%- do dbt_backfill.refuse(
-            name ~ ' is an Iceberg table of format 2 with ' ~ upstream.log[0].delete_files ~ ' delete files, so its changes cannot be read',
-            upgrade ~ "; or rewrite its data files, with the option 'delete-file-threshold' = '1'"
-        ) -%}
-    {%- endif -%}
+    {%- set delete_files = upstream.log[0].delete_files if upstream.log else 0 -%}
+    {%- do dbt_backfill.refuse_first([
+        {'when': merged, 'fact': name ~ ' is an Iceberg table of format 2 that is merged on read, so its changes cannot be read',
+         'change': upgrade ~ '; or let it copy on write: ALTER TABLE ' ~ name ~ ' SET TBLPROPERTIES (' ~ merged | join(', ') ~ ')'},
+        {'when': delete_files,
+         'fact': name ~ ' is an Iceberg table of format 2 with ' ~ delete_files ~ ' delete files, so its changes cannot be read',
+         'change': upgrade ~ "; or rewrite its data files, with the option 'delete-file-threshold' = '1'"},
+    ]) -%}
     {#-
         With a column that cannot be sorted, Iceberg's procedure fails: "Identifier field is required as table contains unorderable columns". Even
         with an identifier field, the procedure sorts by all columns and fails.
@@ -173,33 +166,23 @@
 -#}
 {% macro iceberg_upstream_gap(upstream, committed) %}
     {%- set since = committed.version | int -%}
-    {%- if committed.kind != 'iceberg' -%}
-        {{ return(dbt_backfill.new_gap('the upstream is another table than at the last barrier')) }}
-    {%- elif since == 0 or since == upstream.version | int -%}
-        {{ return(none) }}
-    {%- elif since not in upstream.snapshots -%}
-        {{ return(dbt_backfill.new_gap('the snapshot ' ~ since ~ ' of the upstream has expired, or the upstream was replaced')) }}
-    {%- elif since not in upstream.log | map(attribute='version') -%}
-        {{ return(dbt_backfill.new_gap(
-            'snapshots of the upstream after its snapshot ' ~ since ~ ' have expired, or it was rolled back'
-                if upstream.log and (upstream.log | last).get('parent') is not none
-                else 'the upstream was rolled back or replaced since its snapshot ' ~ since
-        )) }}
-    {%- endif -%}
+    {%- if committed.kind == 'iceberg' and since in [0, upstream.version | int] -%} {{ return(none) }} {%- endif -%}
+    {%- set is_cut = upstream.log and (upstream.log | last).get('parent') is not none -%}
+    {%- set lost = 'the upstream is another table than at the last barrier' if committed.kind != 'iceberg'
+        else 'the snapshot ' ~ since ~ ' of the upstream has expired, or the upstream was replaced' if since not in upstream.snapshots
+        else none if since in upstream.log | map(attribute='version')
+        else 'snapshots of the upstream after its snapshot ' ~ since ~ ' have expired, or it was rolled back' if is_cut
+        else 'the upstream was rolled back or replaced since its snapshot ' ~ since -%}
+    {%- if lost -%} {{ return(dbt_backfill.new_gap(lost)) }} {%- endif -%}
     {%- set now, then = dbt_backfill.parse_iceberg_id(upstream.id), dbt_backfill.parse_iceberg_id(committed.id) -%}
-    {%- if now.format != then.format -%}
-        {{ return(dbt_backfill.new_gap('the upstream was upgraded to format ' ~ now.format)) }}
-    {%- elif now.schema != then.schema -%}
-        {{ return(dbt_backfill.new_gap('columns of the upstream were changed since its snapshot ' ~ since)) }}
-    {%- elif now.format == '2' -%}
-        {%- for snapshot in dbt_backfill.iceberg_snapshots_between(upstream, since, upstream.version) if snapshot.delete_files -%}
-            {{ return(dbt_backfill.new_gap('the snapshot ' ~ snapshot.version ~ ' of the upstream has delete files')) }}
-        {%- endfor -%}
-    {%- endif -%}
-    {{ return(
-        dbt_backfill.new_gap('columns of the upstream were changed since its snapshot ' ~ upstream.version)
-            if dbt_backfill._iceberg_shows_other_columns(upstream) else none
-    ) }}
+    {%- set deleting = (dbt_backfill.iceberg_snapshots_between(upstream, since, upstream.version) if now.format == '2' else [])
+        | selectattr('delete_files') | map(attribute='version') | list -%}
+    {%- set why = 'the upstream was upgraded to format ' ~ now.format if now.format != then.format
+        else 'columns of the upstream were changed since its snapshot ' ~ since if now.schema != then.schema
+        else 'the snapshot ' ~ deleting[0] ~ ' of the upstream has delete files' if deleting
+        else 'columns of the upstream were changed since its snapshot ' ~ upstream.version
+            if dbt_backfill._iceberg_shows_other_columns(upstream) else none -%}
+    {{ return(dbt_backfill.new_gap(why) if why else none) }}
 {% endmacro %}
 
 
@@ -239,7 +222,6 @@
 {% endmacro %}
 
 
-{#- Return the answer to the question upstream_lag: the number of snapshots after the source's version, and the commit time of the first of them. -#}
 {% macro iceberg_upstream_lag(upstream, source) %}
     {%- set since = source.version | int -%}
     {%- if source.kind != 'iceberg' or since != 0 and since not in upstream.log | map(attribute='version') -%} {{ return(none) }} {%- endif -%}

@@ -1,11 +1,6 @@
 {#-
-    Refuse a table of PostgreSQL whose rows or changes cannot be read exactly.
-
-    Arguments:
-      facts (dict): as get_followed_facts returned them.
-      columns (list): the names of the columns that the query reads; the other columns may have any type.
-      key (list): the names of the upstream's columns of unique_key.
-      mv (string): the name of the model, if another model or an operation is running.
+    Refuse a table of PostgreSQL whose rows or changes cannot be read exactly. `facts`: as get_followed_facts returned them; `columns`: the names of
+    the columns that the query reads, the other columns may have any type; `key`: the names of the upstream's columns of unique_key.
 -#}
 {% macro check_postgres_table(facts, columns, key, mv=none) %}
     {%- do dbt_backfill.refuse_first([
@@ -38,7 +33,32 @@
          'fact': 'row-level security hides rows of its upstream from the user ' ~ facts.user ~ ', but the WAL contains these rows',
          'change': 'Give the JDBC catalog a user with BYPASSRLS'},
     ], mv) -%}
-    {%- do dbt_backfill._check_postgres_key(facts, key, mv) -%}
+    {%- set same, wanted, described = [], key | map('lower') | sort, key | join(', ') -%}
+    {%- for index in facts['keys'] if index.columns | map('lower') | sort == wanted -%} {%- do same.append(index) -%} {%- endfor -%}
+    {%- set kept, primary = same | rejectattr('deferrable') | list, facts['keys'] | selectattr('primary') | list -%}
+    {%- set is_debezium, told = facts.get('format') == 'debezium', (facts.identity_columns or []) | map('lower') | list -%}
+    {%- do dbt_backfill.refuse_first([
+        {'when': not same,
+         'fact': 'its unique_key ' ~ described ~ ' is neither the primary key of its upstream nor a unique index over columns that are not null',
+         'change': 'Set unique_key to columns of such a key'
+            ~ (': ' ~ facts['keys'][0].columns | join(', ') if facts['keys'] else '. First create such a key')},
+        {'when': not kept,
+         'fact': 'the constraint on the key ' ~ described ~ ' of its upstream is deferrable, so within a transaction a key may appear twice',
+         'change': 'Create the constraint as not deferrable'},
+        {'when': is_debezium and primary and not kept | selectattr('primary') | list,
+         'fact': 'its unique_key ' ~ described ~ ' is not the primary key of its upstream, so Debezium does not report an update '
+            ~ 'of this key',
+         'change': 'Name the primary key in unique_key, or let land_changes land the changes'},
+        {'when': is_debezium and not primary and facts.unique_indexes > 1,
+         'fact': 'its upstream has no primary key but ' ~ facts.unique_indexes
+            ~ ' unique indexes, and Debezium reports an update of the key for only one of these indexes',
+         'change': 'Make ' ~ described ~ ' its primary key in PostgreSQL, or let land_changes land the changes'},
+        {'when': wanted | reject('in', told) | list,
+         'fact': 'the REPLICA IDENTITY of its upstream is '
+            ~ {'d': 'default', 'n': 'nothing', 'i': 'using index', 'f': 'full'}[facts.identity]
+            ~ ', so the event of a deleted row does not contain the key ' ~ described,
+         'change': 'Execute alter table … replica identity using index … with the index of that key, or full, in PostgreSQL'},
+    ], mv) -%}
     {%- set keys = key | map('lower') | list -%}
     {%- for column in facts.columns if column.name | lower in columns | map('lower') | list + keys -%}
         {%- do dbt_backfill.check_distinct_name(facts, column, mv) -%}
@@ -56,13 +76,6 @@
             'Rename one of these columns in PostgreSQL; Spark treats them as one column', mv=mv
         ) -%}
     {%- endif -%}
-{% endmacro %}
-
-
-{#- Refuse with the message of the first of `checks` that applies. Each check is {'when': true if the check applies, 'fact', 'change'}, see
-    refuse. -#}
-{% macro refuse_first(checks, mv) %}
-    {%- for check in checks if check.when -%} {%- do dbt_backfill.refuse(check.fact, check.change, mv=mv) -%} {%- endfor -%}
 {% endmacro %}
 
 
@@ -108,36 +121,6 @@
          'change': other_slot},
     ], table.name) -%}
     {%- do dbt_backfill.check_postgres_session(facts, table.name) -%}
-{% endmacro %}
-
-
-{% macro _check_postgres_key(facts, key, mv) %}
-    {%- set same, wanted, described = [], key | map('lower') | sort, key | join(', ') -%}
-    {%- for index in facts['keys'] if index.columns | map('lower') | sort == wanted -%} {%- do same.append(index) -%} {%- endfor -%}
-    {%- set kept, primary = same | rejectattr('deferrable') | list, facts['keys'] | selectattr('primary') | list -%}
-    {%- set is_debezium, told = facts.get('format') == 'debezium', (facts.identity_columns or []) | map('lower') | list -%}
-    {%- do dbt_backfill.refuse_first([
-        {'when': not same,
-         'fact': 'its unique_key ' ~ described ~ ' is neither the primary key of its upstream nor a unique index over columns that are not null',
-         'change': 'Set unique_key to columns of such a key'
-            ~ (': ' ~ facts['keys'][0].columns | join(', ') if facts['keys'] else '. First create such a key')},
-        {'when': not kept,
-         'fact': 'the constraint on the key ' ~ described ~ ' of its upstream is deferrable, so within a transaction a key may appear twice',
-         'change': 'Create the constraint as not deferrable'},
-        {'when': is_debezium and primary and not kept | selectattr('primary') | list,
-         'fact': 'its unique_key ' ~ described ~ ' is not the primary key of its upstream, so Debezium does not report an update '
-            ~ 'of this key',
-         'change': 'Name the primary key in unique_key, or let land_changes land the changes'},
-        {'when': is_debezium and not primary and facts.unique_indexes > 1,
-         'fact': 'its upstream has no primary key but ' ~ facts.unique_indexes
-            ~ ' unique indexes, and Debezium reports an update of the key for only one of these indexes',
-         'change': 'Make ' ~ described ~ ' its primary key in PostgreSQL, or let land_changes land the changes'},
-        {'when': wanted | reject('in', told) | list,
-         'fact': 'the REPLICA IDENTITY of its upstream is '
-            ~ {'d': 'default', 'n': 'nothing', 'i': 'using index', 'f': 'full'}[facts.identity]
-            ~ ', so the event of a deleted row does not contain the key ' ~ described,
-         'change': 'Execute alter table … replica identity using index … with the index of that key, or full, in PostgreSQL'},
-    ], mv) -%}
 {% endmacro %}
 
 
@@ -231,10 +214,7 @@
 
 {#-
     Refuse a session that sends the bounds of a range in another time zone than the JVM's time zone, in which PostgreSQL reads the bounds. The
-    settings of the session are read only if a column of the key has a type for which the time zone matters.
-
-    Arguments:
-      keys (list): the key of the plan.
+    settings of the session are read only if a column of the key has a type for which the time zone matters. `keys`: of the plan.
 -#}
 {% macro check_postgres_key_zone(observed, keys, mv) %}
     {%- set zoned = keys | selectattr('type', 'equalto', 'timestamp') | map(attribute='upstream') | list -%}

@@ -20,11 +20,7 @@
       'slot': null if there is no slot of that name, or {'plugin', 'type', 'database', 'active', 'temporary', 'wal_status', 'safe_wal_size',
         'restart': restart_lsn, 'confirmed': confirmed_flush_lsn, 'held': bytes of WAL that it keeps}
     }
-    A position is a number of bytes.
-
-    Arguments:
-      table (string): the table's schema and name as PostgreSQL stores them, without quotes.
-      slot (string): the name of a replication slot, or none.
+    A position is a number of bytes. `table`: the table's schema and name as PostgreSQL stores them, without quotes.
 -#}
 {% macro get_postgres_facts_query(table, slot=none) -%}
     {%- set position = '(case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_insert_lsn() end)' -%}
@@ -72,10 +68,37 @@
             'persistence', c.relpersistence,
             'may_select', has_table_privilege(c.oid, 'select'),
             'row_security', row_security_active(c.oid),
-            'keys', ({{ dbt_backfill._get_postgres_keys_query() }}),
+            {#- An index over an expression or with a predicate is left out, because it does not make columns unique over all rows. #}
+            'keys', (
+                select coalesce(jsonb_agg(jsonb_build_object(
+                    'columns', ({{ dbt_backfill._get_postgres_index_columns() }}),
+                    'primary', i.indisprimary,
+                    'deferrable', not i.indimmediate
+                ) order by i.indisprimary desc, i.indexrelid), '[]')
+                from pg_index as i
+                where i.indrelid = c.oid and i.indisunique and i.indisvalid and i.indpred is null and i.indexprs is null and not exists (
+                    select 1
+                    from unnest(i.indkey::smallint[]) with ordinality as k(number, place)
+                    join pg_attribute as a on a.attrelid = c.oid and a.attnum = k.number
+                    where k.place <= i.indnkeyatts and not a.attnotnull
+                )
+            ),
             'unique_indexes', (select count(*) from pg_index where indrelid = c.oid and indisunique),
             'identity', c.relreplident,
-            'identity_columns', ({{ dbt_backfill._get_postgres_identity_query() }})
+            {#- A deferrable primary key gives no columns, because wal2json omits updates and deletes of a table with such a key. #}
+            'identity_columns', case c.relreplident
+                when 'n' then null
+                when 'f' then (
+                    select jsonb_agg(attname order by attnum)
+                    from pg_attribute
+                    where attrelid = c.oid and attnum > 0 and not attisdropped
+                )
+                else (
+                    select ({{ dbt_backfill._get_postgres_index_columns() }})
+                    from pg_index as i
+                    where i.indrelid = c.oid and case when c.relreplident = 'd' then i.indisprimary and i.indimmediate else i.indisreplident end
+                )
+            end
         )
         from pg_class as c
         where c.oid in ({{ dbt_backfill.get_postgres_oids_query(table) }})
@@ -93,52 +116,12 @@
 {%- endmacro %}
 
 
-{#-
-    Return a query of the keys of the table `c`. An index over an expression or with a predicate is left out, because it does not make columns unique
-    over all rows.
--#}
-{% macro _get_postgres_keys_query() -%}
-    select coalesce(jsonb_agg(jsonb_build_object(
-        'columns', ({{ dbt_backfill._get_postgres_index_columns() }}),
-        'primary', i.indisprimary,
-        'deferrable', not i.indimmediate
-    ) order by i.indisprimary desc, i.indexrelid), '[]')
-    from pg_index as i
-    where i.indrelid = c.oid and i.indisunique and i.indisvalid and i.indpred is null and i.indexprs is null and not exists (
-        select 1
-        from unnest(i.indkey::smallint[]) with ordinality as k(number, place)
-        join pg_attribute as a on a.attrelid = c.oid and a.attnum = k.number
-        where k.place <= i.indnkeyatts and not a.attnotnull
-    )
-{%- endmacro %}
-
-
+{#- Return a query of the columns of the index `i` of the table `c`. -#}
 {% macro _get_postgres_index_columns() -%}
     select jsonb_agg(a.attname order by k.place)
     from unnest(i.indkey::smallint[]) with ordinality as k(number, place)
     join pg_attribute as a on a.attrelid = c.oid and a.attnum = k.number
     where k.place <= i.indnkeyatts
-{%- endmacro %}
-
-
-{#-
-    Return a query of the identity columns of the table `c`. A deferrable primary key gives no identity columns, because wal2json omits updates and
-    deletes of a table with such a key.
--#}
-{% macro _get_postgres_identity_query() -%}
-    case c.relreplident
-        when 'n' then null
-        when 'f' then (
-            select jsonb_agg(attname order by attnum)
-            from pg_attribute
-            where attrelid = c.oid and attnum > 0 and not attisdropped
-        )
-        else (
-            select ({{ dbt_backfill._get_postgres_index_columns() }})
-            from pg_index as i
-            where i.indrelid = c.oid and case when c.relreplident = 'd' then i.indisprimary and i.indimmediate else i.indisreplident end
-        )
-    end
 {%- endmacro %}
 
 

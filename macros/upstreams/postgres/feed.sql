@@ -3,9 +3,7 @@
       'relation', 'kind': the change table and its kind, `delta` or `iceberg`; kind is none if the change table does not exist yet,
       'format': `landed`, `debezium` or `declared`, see get_feed_rows_sql,
       'table': the name of the table in PostgreSQL, with its schema,
-      'slot': the replication slot from which this package lands the changes; none if something else lands them,
-      'wait_seconds': how long a barrier waits for events that have not landed yet,
-      'finite': true if the user states that the table has neither NaN nor infinity,
+      'slot', 'wait_seconds', 'finite': see read_change_feed,
       'query': the model's query, with the upstream substituted; absent if the feed comes from a stored plan,
       'conversions': only for `debezium`, see check_feed_table,
       'operation', 'sequence', 'deletes', 'before_images', 'position', 'xid': only for `declared`, see read_change_feed
@@ -13,18 +11,14 @@
 -#}
 {% macro postgres_needed_feed(upstream, options, sql) %}
     {%- set upstream = upstream.relation -%}
-    {%- if not options -%}
-        {%- do dbt_backfill.refuse(
-            'its upstream ' ~ upstream.render() ~ ' is a table of PostgreSQL, but the model has no change_feed',
-            "Set change_feed={'relation': \"source('lake', '" ~ upstream.identifier ~ "_changes')\", 'slot': 'a_name'}, and see docs/postgres.md"
-        ) -%}
-    {%- endif -%}
-    {%- if options.format == 'declared' and not options.position -%}
-        {%- do dbt_backfill.refuse(
-            "its change_feed does not set 'position', so a run cannot find out which changes of PostgreSQL have landed",
-            "Set 'position' to the column that has the position of the commit, as a number"
-        ) -%}
-    {%- endif -%}
+    {%- do dbt_backfill.refuse_first([
+        {'when': not options, 'fact': 'its upstream ' ~ upstream.render() ~ ' is a table of PostgreSQL, but the model has no change_feed',
+         'change': "Set change_feed={'relation': \"source('lake', '" ~ upstream.identifier
+            ~ "_changes')\", 'slot': 'a_name'}, and see docs/postgres.md"},
+        {'when': options and options.format == 'declared' and not options.position,
+         'fact': "its change_feed does not set 'position', so a run cannot find out which changes of PostgreSQL have landed",
+         'change': "Set 'position' to the column that has the position of the commit, as a number"},
+    ]) -%}
     {%- set relation = dbt_backfill.get_read_relation(options.node, sql) -%}
     {%- set found = dbt_backfill.load_table(relation, reads=true) -%}
     {%- set kind = dbt_backfill.get_table_format(found, relation) if found and not found.is_view else none -%}
@@ -81,13 +75,12 @@
     {%- set feed = upstream.feed -%}
     {%- set name = feed.relation.render() -%}
     {%- set change = 'Land the changes of ' ~ feed.table ~ ' first' ~ (': dbt run-operation land_changes' if feed.format == 'landed' else '') -%}
-    {%- if feed.kind is none -%}
-        {%- do dbt_backfill.refuse('its change_feed ' ~ name ~ ' does not exist', change) -%}
-    {%- elif landed is none -%}
-        {%- do dbt_backfill.refuse(
-            'its change_feed ' ~ name ~ ' has neither an event nor a watermark, so a run cannot find out which changes have landed', change
-        ) -%}
-    {%- endif -%}
+    {%- do dbt_backfill.refuse_first([
+        {'when': feed.kind is none, 'fact': 'its change_feed ' ~ name ~ ' does not exist', 'change': change},
+        {'when': landed is none,
+         'fact': 'its change_feed ' ~ name ~ ' has neither an event nor a watermark, so a run cannot find out which changes have landed',
+         'change': change},
+    ]) -%}
 {% endmacro %}
 
 
@@ -95,9 +88,7 @@
     Refuse a change table that lacks a column of its format, or a column of the upstream. Return the feed. For Debezium's events, the feed also has
       'conversions': a dict from a column's name in lower case to the type to which the column's values are converted, or to `days` for a date that
         is written as the number of days since 1970. A column that has the upstream's type already is absent
-
-    Arguments:
-      upstream_columns (list): the columns that are read, {'name', 'type'}, with Spark's types.
+    `upstream_columns`: the columns that are read, with Spark's types.
 -#}
 {% macro check_feed_table(feed, upstream_columns) %}
     {%- set types, numbers, needs = {}, ['bigint', 'int', 'smallint', 'tinyint'], [] -%}
@@ -179,13 +170,9 @@
     {%- set integers = ['tinyint', 'smallint', 'int', 'bigint'] -%}
     {#- Iceberg has no integer type that is smaller than int. -#}
     {%- if type == wanted or not converts and type == 'int' and wanted in ['tinyint', 'smallint'] -%} {{ return(none) }} {%- endif -%}
-    {%- if converts and type in integers -%}
-        {%- if wanted in integers -%} {{ return(wanted) }} {%- elif wanted == 'date' -%} {{ return('days') }} {%- endif -%}
-    {%- elif converts and type == 'string' and (wanted in integers + ['float', 'double', 'date', 'timestamp'] or wanted.startswith('decimal')) -%}
-        {{ return(wanted) }}
-    {%- elif converts and type == 'double' and wanted == 'float' -%}
-        {{ return(wanted) }}
-    {%- endif -%}
+    {%- set is_read = wanted in integers + ['date'] if type in integers else wanted == 'float' if type == 'double'
+        else type == 'string' and (wanted in integers + ['float', 'double', 'date', 'timestamp'] or wanted.startswith('decimal')) -%}
+    {%- if converts and is_read -%} {{ return('days' if type in integers and wanted == 'date' else wanted) }} {%- endif -%}
     {%- do dbt_backfill.refuse(
         'its change_feed ' ~ feed.relation.render()
             ~ (' has ' ~ column.name ~ ' as ' ~ type if type else ' has no column ' ~ column.name)

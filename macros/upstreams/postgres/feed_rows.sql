@@ -44,10 +44,7 @@
         such positions, or if `since` is none,
       'note': the note of the last mark with a note, see get_landing_note; null if no mark has a note,
       `notes`: the distinct `_note` of the marks after `since`
-    }
-
-    Arguments:
-      since (text or none): a position.
+    }. `since`: a position or none.
 -#}
 {% macro get_feed_place_sql(feed, since) -%}
     {%- set breaks = 'nullif(slice(sort_array(collect_set(__bf_position) filter ('

@@ -32,9 +32,6 @@
       `notes`: the distinct `_note` of the marks after `since`, see get_landing_note,
       'columns': the names of the table's columns, without columns that the feed does not contain, see is_postgres_read_type
     }
-
-    Arguments:
-      since (dict or none): the source of the committed plan.
 -#}
 {% macro postgres_read_upstream(upstream, since, log=none) %}
     {%- do dbt_backfill.check_postgres_change_table(upstream) -%}
@@ -141,27 +138,20 @@
 
 {% macro postgres_upstream_gap(observed, committed) %}
     {%- set before, now = fromjson(committed.get('definition') or '{}'), fromjson(observed.definition) -%}
-    {%- if dict(before, seen=none) != dict(now, seen=none) -%} {{ return(dbt_backfill.new_gap('change_feed was changed')) }} {%- endif -%}
-    {%- if not dbt_backfill.postgres_continues_upstream(observed, committed) -%}
-        {{ return(dbt_backfill.new_gap('the upstream is another table, or its feed went back')) }}
-    {%- endif -%}
-    {%- if observed.floor is not none and observed.floor | int > committed.version | int -%}
-        {{ return(dbt_backfill.new_gap('events since the position ' ~ committed.version ~ ' were removed from the change feed')) }}
-    {%- endif -%}
-    {%- if observed.breaks -%}
-        {{ return(dbt_backfill.new_gap('the upstream was emptied, or events of it may be missing, at the position ' ~ observed.breaks[0])) }}
-    {%- endif -%}
-    {%- set unlike = dbt_backfill.find_unlike_table(before.get('seen') or {}, now.seen, observed.facts)
-        or dbt_backfill.find_untold(observed.notes, committed.get('key'), observed) -%}
-    {%- if unlike -%} {{ return(dbt_backfill.new_gap(unlike)) }} {%- endif -%}
     {#- Only a large value (TOAST) is left out of an event, and a number is never large. So for a number the event has a null in doubt. -#}
-    {%- for column in observed.facts.columns if column.name in observed.untold and column.type in ['float4', 'float8', 'numeric'] -%}
-        {{ return(dbt_backfill.new_gap(
-            'an event of the upstream has a null in the column ' ~ column.name ~ ', which may be a NaN, an infinity or a real null'
-        )) }}
-    {%- endfor -%}
-    {{ return(dbt_backfill.new_gap('events of the upstream do not contain large values that did not change; with REPLICA IDENTITY FULL they do')
-        if observed.untold else none) }}
+    {%- set doubtful = observed.facts.columns | selectattr('name', 'in', observed.untold)
+        | selectattr('type', 'in', ['float4', 'float8', 'numeric']) | map(attribute='name') | list -%}
+    {%- set why = 'change_feed was changed' if dict(before, seen=none) != dict(now, seen=none)
+        else 'the upstream is another table, or its feed went back' if not dbt_backfill.postgres_continues_upstream(observed, committed)
+        else 'events since the position ' ~ committed.version ~ ' were removed from the change feed'
+            if observed.floor is not none and observed.floor | int > committed.version | int
+        else 'the upstream was emptied, or events of it may be missing, at the position ' ~ observed.breaks[0] if observed.breaks
+        else dbt_backfill.find_unlike_table(before.get('seen') or {}, now.seen, observed.facts)
+            or dbt_backfill.find_untold(observed.notes, committed.get('key'), observed)
+            or ('an event of the upstream has a null in the column ' ~ doubtful[0] ~ ', which may be a NaN, an infinity or a real null' if doubtful
+                else 'events of the upstream do not contain large values that did not change; with REPLICA IDENTITY FULL they do'
+                    if observed.untold else none) -%}
+    {{ return(dbt_backfill.new_gap(why) if why else none) }}
 {% endmacro %}
 
 

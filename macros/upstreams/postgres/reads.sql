@@ -122,12 +122,7 @@
     predicate is false. The predicate is false for events before `renewed`, because they belong to another history of the database, in which the same
     ids were used. The ids are literals, so Spark can skip files.
 
-    Arguments:
-      `noted` (dict): {
-        'snapshot': `xmin:xmax:xip,…:next` and the time of the server's last recovery, see postgres_stage_script,
-        'since': the position up to which the feed had landed before the rows were read,
-        'renewed': see get_feed_place_sql
-      }
+    `noted`: as run_stage returned it. Its 'snapshot' is `xmin:xmax:xip,…:next` and the time of the server's last recovery.
 -#}
 {% macro unseen_predicate(feed, noted) %}
     {%- set parts, half, running = noted.snapshot.split(':'), 2147483648, [] -%}

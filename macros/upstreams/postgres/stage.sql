@@ -3,22 +3,20 @@
     key that Spark cannot read is not used as a bound. So the range with this key has no end, and the read of this range refuses the key.
 -#}
 {% macro postgres_bounds_sql(upstream, keys, window, counts) -%}
-    {%- set order, unreadable = [], [] -%}
+    {%- set unreadable, turn = [], ' desc nulls first' if dbt_backfill.is_descending(keys) else ' asc nulls last' -%}
     {%- for column in keys if column.type == 'timestamp_ntz' -%}
         {%- do unreadable.append(' and not (' ~ dbt_backfill.infinite_predicate(column.upstream) ~ ')') -%}
     {%- endfor -%}
-    {%- for column in dbt_backfill.upstream_columns(keys) -%}
-        {%- do order.append(column ~ (' desc nulls first' if dbt_backfill.is_descending(keys) else ' asc nulls last')) -%}
-    {%- endfor -%}
+    {%- set names = dbt_backfill.upstream_columns(keys) -%}
     select to_json(named_struct('bounds', array(
         {%- for rows in counts %}
         (
             select max({{ dbt_backfill.literals_expression(keys) }})
             from (
-                select {{ dbt_backfill.upstream_columns(keys) | join(', ') }}
+                select {{ names | join(', ') }}
                 from {{ upstream.relation.render() }}
                 where {{ window }}{{ unreadable | join }}
-                order by {{ order | join(', ') }}
+                order by {{ names | join(turn ~ ', ') ~ turn }}
                 limit 1 offset {{ rows - 1 }}
             )
         ){{ ',' if not loop.last }}
@@ -120,11 +118,7 @@
       `stands`: true if the rows that were staged still exist,
       'altered': a column with a value that the reader may have altered, see get_altered_column_sql; null if there is none
     }
-    The script sleeps in the database.
-
-    Arguments:
-      `noted` (dict): {'snapshot', 'reached', 'columns', 'since', 'renewed'}, see unseen_predicate.
-      stage (dict): the source of the plan that has the role `stage`.
+    The script sleeps in the database. `noted`: as run_stage returned it. `stage`: the source of the plan that has the role `stage`.
 -#}
 {% macro postgres_wait_script(upstream, observed, noted, stage, seconds) -%}
     {%- set catalog, names = dbt_backfill.get_catalog(upstream.relation), noted.columns | map(attribute='name') | list -%}
@@ -178,11 +172,7 @@
       'file': the file of the table, see get_postgres_facts_query,
       'columns': for each column that the query reads, by name, a list of the facts that its values depend on: 'number', 'type_id', 'typmod'
         and 'written' of get_postgres_facts_query, and for an enum the number of its labels and their digest
-    }
-
-    Arguments:
-      note (text or none): the note of the last mark in the feed.
-      since (dict or none): the source of the committed plan.
+    }. `note`: of the last mark in the feed; none if there is none.
 -#}
 {% macro get_seen_table(facts, names, note, since) %}
     {%- set before = fromjson((since or {}).get('definition') or '{}').get('seen') or {} -%}
@@ -198,10 +188,8 @@
 
 {#-
     Return how the table or its change table differs from the record, as the end of a sentence; none if there is no difference. A command that alters
-    the catalog entry of a column may change the column's values only if it also rewrites the table.
-
-    Arguments:
-      before, now (dict): results of get_seen_table; `before` is {} if the plan has no such record. facts (dict): the current facts of the table.
+    the catalog entry of a column may change the column's values only if it also rewrites the table. `before`, `now`: results of get_seen_table;
+    `before` is {} if the plan has no such record.
 -#}
 {% macro find_unlike_table(before, now, facts) %}
     {%- if before.get('begun') and now.get('begun') and before.begun != now.begun -%} {{ return('its change table was created again') }} {%- endif -%}
@@ -223,10 +211,7 @@
       'begun': an id of the change table, which changes if the change table is created again,
       'keys': the keys that its events contain, see get_postgres_told_keys,
       'doubtful': the columns in which wal2json may write a NaN or an infinity as null
-    }
-
-    Arguments:
-      columns (list): the columns of the change table, see prepare_change_table.
+    }. `columns`: of the change table, see prepare_change_table.
 -#}
 {% macro get_landing_note(facts, columns, begun) %}
     {%- set landed, doubtful = columns | map(attribute='name') | list, [] -%}
@@ -239,11 +224,7 @@
 
 {#-
     Return what the events may lack, as the end of a sentence; none if they are complete. The landings that wrote the events have recorded this in
-    their marks.
-
-    Arguments:
-      `notes` (list of text): see get_landing_note.
-      key (list): the names of the upstream's columns.
+    `notes`, see get_landing_note.
 -#}
 {% macro find_untold(notes, key, observed) %}
     {%- for note in notes -%}
@@ -264,11 +245,7 @@
     Return an expression over a row of Spark's JDBC reader: the name of the first column whose value the reader may have altered without an
     error; null if there is none. The reader turns an infinity into the last day of the year 9999. So this day is in doubt unless a check constraint
     of the table excludes infinity. The reader converts the ten days that are missing in Java's calendar to other days. It reads years before the year
-    1 differently than the WAL writes them. In a time zone other than UTC it alters times before 1900.
-
-    Arguments:
-      columns (list of {'name', 'type'}): the columns that were read, with Spark's types.
-      facts (dict): the result of get_postgres_facts_query.
+    1 differently than the WAL writes them. In a time zone other than UTC it alters times before 1900. `columns`: with Spark's types.
 -#}
 {% macro get_altered_column_sql(columns, facts) -%}
     {%- set cases = [] -%}

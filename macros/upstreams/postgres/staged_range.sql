@@ -30,24 +30,35 @@
     {%- set left = none if again else dbt_backfill._find_staged(backfill, plan) -%}
     {%- set plan = dict(plan, **left.window) if left else plan -%}
     {%- set noted = left or dbt_backfill.run_stage(backfill, state, observed, plan, columns) -%}
-    {%- set waited = dbt_backfill._run_wait(backfill, noted, observed) -%}
+    {%- set seconds, stage = backfill.upstream.feed.wait_seconds, dbt_backfill._get_stage_source(backfill, noted) -%}
+    {%- if noted.landed < noted.reached -%}
+        {#- Before a wait, record the staged rows, so that the next run can use them even if this run is stopped while it waits. -#}
+        {%- do dbt_backfill.run_table('record what was staged', dbt_backfill.get_set_properties_sql(
+            backfill.staged, {'dbt_backfill.staged': tojson(noted)}
+        )) -%}
+        {%- if not dbt_backfill.postgres_land_feed(backfill.upstream) -%}
+            {%- do log(dbt_backfill.get_name_of(backfill) ~ ' has read ' ~ '{:,}'.format(noted.rows) ~ ' rows, and waits up to '
+                ~ seconds ~ ' s until their changes have landed in ' ~ backfill.upstream.feed.relation.render(), info=true) -%}
+        {%- endif -%}
+    {%- endif -%}
+    {%- set waited = dbt_backfill.run_json(
+        'wait for the feed', dbt_backfill.postgres_wait_script(backfill.upstream, observed, noted, stage, seconds)
+    )[0] -%}
     {%- set behind = noted.reached - waited.landed -%}
     {%- if left and (not waited.stands or waited.get('altered') or waited.get('recovered')) -%}
         {{ return(dbt_backfill.postgres_stage_range(backfill, state, observed, plan, again=true)) }}
-    {%- elif not waited.stands -%}
-        {%- do dbt_backfill.refuse_other_stage(backfill) -%}
-    {%- elif waited.get('recovered') -%}
-        {%- do dbt_backfill.refuse(
-            'the server of its upstream has recovered from a crash since the range was read, so the server may have lost commits that were read',
-            'The MV has lost nothing; run again to continue', mv=backfill.get('name')
-        ) -%}
-    {%- elif waited.get('altered') -%}
-        {%- do dbt_backfill.refuse(
-            'its upstream has a value in ' ~ waited.altered ~ ', an infinity or a time that is too old, which Spark would read as another value',
-            'Correct the value, or leave the column out of the query; if the value is the last day of the year 9999, add check ('
-                ~ waited.altered ~ " < 'infinity') to the table", mv=backfill.get('name')
-        ) -%}
-    {%- elif behind > 0 -%}
+    {%- endif -%}
+    {%- if not waited.stands -%} {%- do dbt_backfill.refuse_other_stage(backfill) -%} {%- endif -%}
+    {%- do dbt_backfill.refuse_first([
+        {'when': waited.get('recovered'),
+         'fact': 'the server of its upstream has recovered from a crash since the range was read, so the server may have lost commits that were read',
+         'change': 'The MV has lost nothing; run again to continue'},
+        {'when': waited.get('altered'), 'fact': 'its upstream has a value in ' ~ waited.get('altered')
+            ~ ', an infinity or a time that is too old, which Spark would read as another value',
+         'change': 'Correct the value, or leave the column out of the query; if the value is the last day of the year 9999, add check ('
+            ~ waited.get('altered') ~ " < 'infinity') to the table"},
+    ], mv=backfill.get('name')) -%}
+    {%- if behind > 0 -%}
         {%- set waits = '{:,}'.format(behind) ~ ' bytes of the WAL have not landed in ' ~ backfill.upstream.feed.relation.render() -%}
         {{ return({'plan': plan, 'unclear': none, 'waits': waits, 'seen': observed}) }}
     {%- endif -%}
@@ -58,13 +69,8 @@
         {%- set seen = dbt_backfill.postgres_read_upstream(backfill.upstream, dbt_backfill.get_source(state.get('committed'))) -%}
         {%- do dbt_backfill.postgres_check_feed(seen) -%}
     {%- endif -%}
-    {%- set sources = [dict(dbt_backfill.get_source(plan), version=waited.landed | string), dbt_backfill._get_stage_source(backfill, noted)] -%}
-    {{ return({
-        'plan': dict(plan, sources=sources),
-        'unclear': unclear,
-        'waits': none,
-        'seen': seen,
-    }) }}
+    {%- set sources = [dict(dbt_backfill.get_source(plan), version=waited.landed | string), stage] -%}
+    {{ return({'plan': dict(plan, sources=sources), 'unclear': unclear, 'waits': none, 'seen': seen}) }}
 {% endmacro %}
 
 
@@ -218,26 +224,4 @@
             'columns': noted.columns | map(attribute='name') | list,
         }),
     }) }}
-{% endmacro %}
-
-
-{#-
-    Wait until the events of all commits that the rows may show have landed, see postgres_wait_script. Before a wait, the staged rows are recorded, so
-    that the next run can use them even if this run is stopped while it waits.
--#}
-{% macro _run_wait(backfill, noted, observed) %}
-    {%- set seconds = backfill.upstream.feed.wait_seconds -%}
-    {%- if noted.landed < noted.reached -%}
-        {%- do dbt_backfill.run_table('record what was staged', dbt_backfill.get_set_properties_sql(
-            backfill.staged, {'dbt_backfill.staged': tojson(noted)}
-        )) -%}
-        {%- if not dbt_backfill.postgres_land_feed(backfill.upstream) -%}
-            {%- do log(dbt_backfill.get_name_of(backfill) ~ ' has read ' ~ '{:,}'.format(noted.rows) ~ ' rows, and waits up to '
-                ~ seconds ~ ' s until their changes have landed in ' ~ backfill.upstream.feed.relation.render(), info=true) -%}
-        {%- endif -%}
-    {%- endif -%}
-    {%- set stage = dbt_backfill._get_stage_source(backfill, noted) -%}
-    {{ return(dbt_backfill.run_json(
-        'wait for the feed', dbt_backfill.postgres_wait_script(backfill.upstream, observed, noted, stage, seconds)
-    )[0]) }}
 {% endmacro %}
