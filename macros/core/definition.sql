@@ -11,11 +11,7 @@
 
 {#-
     Return a select of the rows that the MV has to have: Q(upstream @ S where pk <= current_pos), with the query, the version, the order and
-    the positions that were committed.
-
-    Arguments:
-      state (dict): as read_state returned it. For a live database, the state also has 'staged', see stage_definition.
-      selection (dict): the keys whose rows are returned, see selection_predicate; by default all keys.
+    the positions that were committed. For a live database, the state also has 'staged', see stage_definition. `selection`: see selection_predicate.
 -#}
 {% macro get_promised_sql(relations, state, selection={}) -%}
     {%- set plan, keys = state.committed, state.committed.key -%}

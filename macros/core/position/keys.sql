@@ -45,10 +45,8 @@
 
 {#-
     Return `(columns) <op> (values)` as a comparison of tuples, with op one of >, >=, <, <=. The comparison is written as `a >= x and (a > x or (a = x
-    and b > y))`. With this form Spark skips files of Parquet, Delta and Iceberg. With a comparison of structs, Spark would skip no file.
-
-    Arguments:
-      columns, values (lists of string): SQL expressions of equal length; literals as values, or columns.
+    and b > y))`. With this form Spark skips files of Parquet, Delta and Iceberg. With a comparison of structs, Spark would skip no file. The values
+    are literals or columns.
 -#}
 {% macro tuple_predicate(columns, op, values) -%}
     {%- set nested = [] -%}
@@ -268,10 +266,8 @@
 {#-
     Return a scalar subquery that is true if a key may occur twice. 64 neighbouring values of a number in the key share one word, and each value has
     one bit of this word. So there are up to 64 times fewer groups than keys. For the 6,000,000 keys of TPC-H lineitem, this query costs a third of a
-    query that groups the keys by their hash. If the numbers are far apart, both queries cost the same.
-
-    Arguments:
-      number (dict): the column of the key that is a whole number or a date.
+    query that groups the keys by their hash. If the numbers are far apart, both queries cost the same. `number`: the column of the key that is a
+    whole number or a date.
 -#}
 {% macro get_twice_by_words_sql(scan, keys, number) -%}
     {%- set column = dbt_backfill.identifier(number.upstream) -%}

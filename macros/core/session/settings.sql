@@ -94,9 +94,6 @@
 {#-
     Refuse a session with settings under which barriers are not exact. Each run checks the settings before it reads its state, because some of these
     settings make Spark return an older state.
-
-    Arguments:
-      settings (dict): as read_settings returned them.
 -#}
 {% macro check_settings(backfill, settings) %}
     {#- 'value': a regular expression for the refused values, in lower case; 'is': the value's name in a message; 'does': the effect of the value on

@@ -36,12 +36,7 @@
 {% endmacro %}
 
 
-{#-
-    Return a statement of a script that executes `sql`. Before that, the script replaces some texts in `sql` by the values of variables.
-
-    Arguments:
-      literals (dict): text in `sql` -> SQL expression whose value replaces that text.
--#}
+{#- Return a statement of a script that executes `sql`, in which each key of `literals` is replaced by the value of its SQL expression. -#}
 {% macro get_execute_with_literals_sql(sql, literals) -%}
     {%- set parts = [dbt_backfill.string_literal(sql)] -%}
     {%- for placeholder, value in literals.items() -%} {%- do parts.append(", '" ~ placeholder ~ "', " ~ value ~ ')') -%} {%- endfor -%}
@@ -51,10 +46,7 @@
 
 {#-
     Return a statement of a script that executes `sql`, but ignores a conflict with another statement that writes the same table at the same time.
-    This works on Delta only; on Iceberg the conflict raises an error.
-
-    Arguments:
-      `noted` (string): a statement that the script executes after such a conflict; empty for no statement.
+    This works on Delta only; on Iceberg the conflict raises an error. `noted`: a statement that the script executes after such a conflict, or ''.
 -#}
 {% macro get_yielding_sql(sql, file_format, noted='') -%}
     {%- if file_format == 'delta' -%}

@@ -83,9 +83,7 @@
     {%- set name = 'delta.enableChangeDataFeed' -%}
     {%- if found and dbt_backfill.get_file_format() == 'delta' and name not in found.properties
             and name not in (config.get('tblproperties') or {}) and dbt_backfill.has_follower(model.unique_id) -%}
-        {%- do dbt_backfill.run_table(
-            'switch the change data feed on', 'alter table ' ~ backfill.mv.render() ~ " set tblproperties ('" ~ name ~ "' = 'true')"
-        ) -%}
+        {%- do dbt_backfill.run_table('switch the change data feed on', dbt_backfill.get_set_properties_sql(backfill.mv, {name: 'true'})) -%}
     {%- endif -%}
 {% endmacro %}
 

@@ -48,8 +48,9 @@
     plan shows the padding.
 -#}
 {% macro find_char_columns(relations) %}
-    {%- set found = [{}] -%}
-    {%- set plan = dbt_backfill.run_explain('look for char(n)', 'select 1 from ' ~ relations | join(' union all select 1 from ')) -%}
+    {%- set selects, found = [], [{}] -%}
+    {%- for relation in relations -%} {%- do selects.append('select 1 from ' ~ relation.render()) -%} {%- endfor -%}
+    {%- set plan = dbt_backfill.run_explain('look for char(n)', selects | join(' union all ')) -%}
     {%- for line in dbt_backfill.plan_section(plan, 'Analyzed')[1:] -%}
         {%- if dbt_backfill.plan_operator(line) == 'Relation' -%}
             {%- do found.append({}) -%}
@@ -263,20 +264,16 @@
         {%- do dbt_backfill.refuse('its query ' ~ changes[0].does ~ ', but Spark hides whether ' ~ table ~ ' is sorted by this column', undo) -%}
     {%- endif -%}
     {%- for change in changes -%}
-        {%- if dbt_backfill.get_file_format() == 'delta' and properties.get(change.property, 'none') | lower in ['none', 'false'] -%}
-            {%- do dbt_backfill.refuse(
-                'its query ' ~ change.does ~ ', but a column of ' ~ table ~ ' can be ' ~ change.done ~ ' only with the Delta feature of '
-                    ~ change.property,
-                'If all readers of the table support that feature: ALTER TABLE ' ~ table ~ " SET TBLPROPERTIES ('" ~ change.property ~ "' = '"
-                    ~ change.value ~ "'). Or rebuild the MV with --full-refresh"
-            ) -%}
-        {%- endif -%}
         {%- set word = '(?i)(?<!\\w)' ~ modules.re.escape(change.name) ~ '(?!\\w)' -%}
-        {%- if change.done == 'dropped' and modules.re.search(word, layout) -%}
-            {%- do dbt_backfill.refuse(
-                'its query ' ~ change.does ~ ', but ' ~ table ~ ' is partitioned, clustered or sorted by this column', undo
-            ) -%}
-        {%- endif -%}
+        {%- do dbt_backfill.refuse_first([
+            {'when': dbt_backfill.get_file_format() == 'delta' and properties.get(change.property, 'none') | lower in ['none', 'false'],
+             'fact': 'its query ' ~ change.does ~ ', but a column of ' ~ table ~ ' can be ' ~ change.done ~ ' only with the Delta feature of '
+                ~ change.property,
+             'change': 'If all readers of the table support that feature: ALTER TABLE ' ~ table ~ " SET TBLPROPERTIES ('" ~ change.property ~ "' = '"
+                ~ change.value ~ "'). Or rebuild the MV with --full-refresh"},
+            {'when': change.done == 'dropped' and modules.re.search(word, layout),
+             'fact': 'its query ' ~ change.does ~ ', but ' ~ table ~ ' is partitioned, clustered or sorted by this column', 'change': undo},
+        ]) -%}
         {%- for property, expression in properties.items() if property.startswith('delta.constraints.') and modules.re.search(word, expression) -%}
             {%- set name = property[18:] -%}
             {%- do dbt_backfill.refuse(

@@ -144,12 +144,8 @@
 {#-
     Return a statement of a script that compacts a table's small files. If another run writes the table at the same time, the statement loses the
     conflict, and the next run compacts the files. On Iceberg such a conflict would raise an error that no handler can catch, but with the option
-    `partial-progress` Iceberg only logs the error.
-
-    Arguments:
-      sorting (string): the SQL that makes the compaction write all rows again in sorted order: on Delta a whole statement, on Iceberg arguments of
-      the procedure. Empty if the rows are not to be sorted. `noted` (string): the statement that a script on Delta executes after it lost the
-      conflict, see get_yielding_sql.
+    `partial-progress` Iceberg only logs the error. `sorting`: the SQL that makes the compaction write all rows again in sorted order, on Delta a
+    whole statement, on Iceberg arguments of the procedure; empty if the rows are not to be sorted. `noted`: see get_yielding_sql.
 -#}
 {% macro get_compaction_sql(relation, file_format, sorting='', noted='') -%}
     {%- if file_format == 'delta' -%}

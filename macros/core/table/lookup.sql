@@ -1,10 +1,7 @@
 {#-
     Return a table; none if the table does not exist. As a rule this macro looks in dbt's cache, which has only the schemas of the session's own
-    catalog. A table of another catalog has a name of three parts, and the macro asks Spark for it.
-
-    Arguments:
-      reads (boolean): true for a table that is only read. If no model is built in the schema of this table, the macro asks Spark instead of dbt's
-        cache. To fill the cache, dbt would list the whole schema, and a broken table in that schema would end the run.
+    catalog. A table of another catalog has a name of three parts, and the macro asks Spark for it. The same holds for a table that is only read
+    (`reads`) if no model is built in its schema: to fill the cache, dbt would list the whole schema, and a broken table in it would end the run.
 -#}
 {% macro load_table(relation, reads=false) %}
     {%- set built = graph.nodes.values() | map(attribute='schema', default='') | map('lower') | list if reads else [] -%}

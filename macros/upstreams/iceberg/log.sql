@@ -110,14 +110,12 @@
     {%- set format, relation, merged = dbt_backfill.parse_iceberg_id(upstream.id).format, upstream.relation, [] -%}
     {%- if format == '3' -%} {{ return(none) }} {%- endif -%}
     {%- set name, upgrade = relation.render(), 'Upgrade it: ALTER TABLE ' ~ relation.render() ~ " SET TBLPROPERTIES ('format-version' = '3')" -%}
-    {%- if format != '2' -%}
-        {%- do dbt_backfill.refuse(name ~ ' is an Iceberg table of format ' ~ format ~ ', which reports no changes of rows', upgrade) -%}
-    {%- endif -%}
     {%- for mode in ['write.delete.mode', 'write.update.mode', 'write.merge.mode'] if upstream.properties.get(mode) == 'merge-on-read' -%}
         {%- do merged.append("'" ~ mode ~ "' = 'copy-on-write'") -%}
     {%- endfor -%}
     {%- set delete_files = upstream.log[0].delete_files if upstream.log else 0 -%}
     {%- do dbt_backfill.refuse_first([
+        {'when': format != '2', 'fact': name ~ ' is an Iceberg table of format ' ~ format ~ ', which reports no changes of rows', 'change': upgrade},
         {'when': merged, 'fact': name ~ ' is an Iceberg table of format 2 that is merged on read, so its changes cannot be read',
          'change': upgrade ~ '; or let it copy on write: ALTER TABLE ' ~ name ~ ' SET TBLPROPERTIES (' ~ merged | join(', ') ~ ')'},
         {'when': delete_files,

@@ -12,11 +12,8 @@
         barrier that waits,
       'seen': the observed state of the upstream. If 'unclear' is set, the upstream was observed again, because the next read of the range must come
         after all events of the feed
-    }
-
-    Arguments:
-      again (boolean): true to read the rows again, although this run or another run has kept them. The kept rows may be gone, their version may be
-        unknown, the database may have lost their commits, or a user may have corrected a value that could not be read.
+    }. `again`: true to read the rows again, although this run or another run has kept them. The kept rows may be gone, their version may be unknown,
+    the database may have lost their commits, or a user may have corrected a value that could not be read.
 -#}
 {% macro postgres_stage_range(backfill, state, observed, plan, again=false) %}
     {%- if dbt_backfill.get_checked_scan(backfill, state, plan) is none -%}
