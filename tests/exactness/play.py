@@ -239,7 +239,10 @@ class Player:
         kind = FORMATS[self.project.file_format]
         catalog = self.project.lake.catalogs[self.project.file_format]
         for follower in self.followers:
-            if not self.project.exists(follower.name):
+            # An Iceberg table without rows may have no snapshot, and then it can have no tag.
+            if not self.project.exists(follower.name) or not self.project.rows(
+                f"select 1 from {follower.table} limit 1"
+            ):
                 continue
             others = set(follower.query.columns) - set(follower.query.key_columns)
             self.maintained += 1
