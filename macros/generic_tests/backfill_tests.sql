@@ -102,7 +102,8 @@
         ) -%}
     {%- endif -%}
     {%- set maker = dbt_backfill.find_maker(model, ['model']) -%}
-    {%- set relations = dict(dbt_backfill.get_relations(model), name=model.identifier if maker is none else dbt_backfill.get_model_name(maker)) -%}
+    {%- set relations = dict(dbt_backfill.get_relations(model), name=model.identifier if maker is none else dbt_backfill.get_model_name(maker),
+        is_original=maker is none) -%}
     {%- set existing = dbt_backfill.get_existing_relations(relations) -%}
     {%- set properties = dbt_backfill.read_listed_properties(existing.mv, model) -%}
     {%- if 'dbt_backfill.id' in properties and existing.progress is none -%}

@@ -186,7 +186,7 @@
         {%- set sql -%}
             update {{ backfill.progress.render() }}
             set last = regexp_replace(
-                replace(last, ',"mv_unclear":true', ''), '"mv_version":"[^"]*"', '"mv_version":"{{ state.mv_version }}"'
+                replace(last, ',"mv_unclear":true', ''), '"mv_version": ?"[^"]*"', '"mv_version":"{{ state.mv_version }}"'
             )
             where vnode = 0 and epoch = {{ state.epoch }} and plan_id is null
         {%- endset -%}

@@ -3,15 +3,17 @@
     it scans the MV. Without the filter, Spark shuffles every row of the MV between the bounds of the staged keys before it joins them. The filter may
     let other rows pass, because the ON compares the keys as well, but it never stops a row that has a staged key.
 
-    For few keys the filter is a list of the values of their first column. For more keys it is a Bloom filter: an array of words of 64 bits, in
-    which each key has four bits of one word. The bits are stored inverted: 0 means that a key has set the bit. For very many keys there is no filter,
-    because then most rows of the MV would pass.
+    For few keys whose first column is a number, the filter is a list of these numbers. (Spark pushes a list down to the files through Java values,
+    which alter bytes that are not UTF-8 and some days of 1582. So a list of texts or times could skip the row of a staged key.) For other keys it is
+    a Bloom filter: an array of words of 64 bits, in which each key has four bits of one word. The bits are stored inverted: 0 means that a key has set
+    the bit. For very many keys there is no filter, because then most rows of the MV would pass.
 -#}
 
 
 {#- Return the largest number of keys for each form of the filter, and the largest number of words, which is a power of two. -#}
-{% macro key_filter_limits() %}
-    {{ return({'listed': 64, 'hashed': 500000, 'words': 65536}) }}
+{% macro key_filter_limits(keys) %}
+    {%- set limits, type = {'listed': 64, 'hashed': 500000, 'words': 65536}, keys[0].type -%}
+    {{ return(limits if type in ['tinyint', 'smallint', 'int', 'bigint'] or type.startswith('decimal(') else dict(limits, listed=0)) }}
 {% endmacro %}
 
 
@@ -21,7 +23,7 @@
     log, with the name of the variable instead of its value. In the ON for an Iceberg table Spark resolves no variable, so the words are returned.
 -#}
 {% macro get_key_filter_statements(backfill, keys, rows) -%}
-    {%- set limits, mv_keys, is_delta = dbt_backfill.key_filter_limits(), dbt_backfill.get_mv_keys(keys), backfill.options.file_format == 'delta' -%}
+    {%- set limits, mv_keys, is_delta = dbt_backfill.key_filter_limits(keys), dbt_backfill.get_mv_keys(keys), backfill.options.file_format == 'delta' -%}
     {#- No column of the MV is in scope where a variable is read: a column of the same name would hide the variable. #}
     {%- set words -%}
         (
@@ -43,7 +45,7 @@
             select collect_set({{ dbt_backfill.literal_expression(dbt_backfill.mv_columns(keys)[0], keys[0].type) }}) from {{ rows }}
         ), null);
     elseif merged.upserts + merged.drops <= {{ limits.hashed }} then
-        set word_count = least({{ limits.words }}, pow(2, ceil(log2((merged.upserts + merged.drops) / 4))));
+        set word_count = cast(least({{ limits.words }}, pow(2, ceil(log2((merged.upserts + merged.drops) / 4)))) as int);
         {%- if is_delta %}
         execute immediate {{ dbt_backfill.string_literal('declare or replace variable ' ~ rows ~ ' array<bigint>') }};
         set system.session.{{ rows }} = {{ words }};
@@ -64,7 +66,7 @@
 
 {#- Return the filter of the staged keys as a condition on the MV, as `mv`; none if there is no filter. `staged`: see get_own_stage. -#}
 {% macro get_key_filter(backfill, keys, staged) -%}
-    {%- set limits, count = dbt_backfill.key_filter_limits(), staged.upserts + staged.drops -%}
+    {%- set limits, count = dbt_backfill.key_filter_limits(keys), staged.upserts + staged.drops -%}
     {%- if staged.get('listed') -%} {{ return(dbt_backfill.mv_columns(keys, 'mv.')[0] ~ ' in (' ~ staged.listed | join(', ') ~ ')') }} {%- endif -%}
     {%- if not limits.listed < count <= limits.hashed -%} {{ return(none) }} {%- endif -%}
     {%- set hash = dbt_backfill.key_hash_expression(dbt_backfill.get_mv_keys(keys), 'mv.') -%}

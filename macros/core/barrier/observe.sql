@@ -295,7 +295,7 @@
     {%- set adopt = dbt_backfill.get_operation_text('adopt_table', '{model: ' ~ dbt_backfill.get_name_of(backfill) ~ '}') -%}
     {%- do dbt_backfill.refuse(
         backfill.mv.render() ~ ' exists, but was not made by this materialization',
-        'Drop or rename that table' if backfill.get('generation') == 'next' else 'To keep its rows: ' ~ adopt ~ '. To replace the table: '
+        'Drop or rename that table' if backfill.get('generation') == 'next' or backfill.get('is_original') else 'To keep its rows: ' ~ adopt ~ '. To replace the table: '
             ~ 'set replace_existing to true, and run the model once with --full-refresh. Or drop or rename the table', mv=backfill.get('name')
     ) -%}
 {% endmacro %}
