@@ -36,7 +36,7 @@
           'tells_before': true if the events contain all columns of a row as they were before its update or delete; absent if not,
           'alters_values': true if the events may have other values than the table, see altered_predicate; absent if not,
           'may_repeat': true if the events may insert a key twice; absent if they cannot
-        }. `keys`: none for rows that are only added; `view`: a name for the temporary view that the kind may make. Each plan has a
+        }. `keys`: none for rows that are only added; observed.needs_deleted_rows: false if delete events need only the key; `view`: a name for the temporary view that the kind may make. Each plan has a
         view name of its own, because models share a session
       upstream_gap(observed, committed)           why the feed does not list every change between a version and the current version, see new_gap; none
         if the feed is complete. Some gaps are found only when the feed is read, see the trait lost_conditions

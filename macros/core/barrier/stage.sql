@@ -66,7 +66,8 @@
         ) -%}
     {%- else -%}
         {%- set changes = dbt_backfill.ask(backfill.upstream, 'upstream_changes')(
-            observed, state.upstream_version, dbt_backfill.get_source(plan).version, plan.key, names.events
+            dict(observed, needs_deleted_rows=backfill.options.check_key and analysis.drops_rows), state.upstream_version,
+            dbt_backfill.get_source(plan).version, plan.key, names.events
         ) -%}
     {%- endif -%}
     {%- set events = changes.events -%}

@@ -116,32 +116,44 @@
     an engine rewrites a file without keeping the `_row_id`, all rows of the file would look deleted. A row whose sequence number is null, as in a
     snapshot from before an upgrade, counts as written.
 
+    If nothing reads the rows that were deleted (observed.needs_deleted_rows is false), the events have only the keys of these rows, and nulls in the
+    other columns. So Spark shuffles only the keys of the files that differ. The key is then the last part of each event.
+
     Only data files that differ between the versions can have gained or lost a row. The names of these files and the bounds of their keys are literals
     in the events. So Spark skips files outside of the bounds, and the events read no metadata table. (Spark never considers two reads of a metadata
     table the same. With such a read, Spark would not recognize the cached events.) `lineage`: the variable with the result of _iceberg_lineage_sql.
 -#}
 {% macro _iceberg_events_sql(observed, from_version, to_version, keys, lineage) -%}
+    {%- set names, columns = dbt_backfill.upstream_columns(keys or []) | join(', '), dbt_backfill.upstream_columns(keys or [], 'source.') | join(', ') -%}
+    {%- set needs_rows = keys is none or observed.get('needs_deleted_rows', true) -%}
     {%- set is_written = 'coalesce(source._last_updated_sequence_number > ' ~ lineage ~ '.committed, true)' -%}
     {%- for version in dbt_backfill._iceberg_versions_of_rows(observed, from_version, to_version, keys) %}
     {{ 'union all' if not loop.first }}
-    select source.*, 1 as __bf_version, true as __bf_is_upsert
+    select {{ 'source.*' if needs_rows else 'source.* except (' ~ names ~ '), ' ~ columns }}, 1 as __bf_version, true as __bf_is_upsert
     from {{ dbt_backfill.iceberg_upstream_read(observed, version) }} as source
     where {{ is_written }} and {{ lineage }}.bounds and {{ lineage }}.files
     {%- endfor %}
     {%- if keys is not none and dbt_backfill._iceberg_deletes_between(observed, from_version, to_version) %}
     union all
-    select before.*, 0 as __bf_version, false as __bf_is_upsert
+    select
+        {{ 'before.*' if needs_rows else 'no_row.* except (' ~ names ~ '), ' ~ dbt_backfill.upstream_columns(keys, 'before.') | join(', ') }},
+        0 as __bf_version,
+        false as __bf_is_upsert
     from (
-        select source.*
+        select {{ 'source.*' if needs_rows else columns }}
         from {{ dbt_backfill.iceberg_upstream_read(observed, from_version) }} as source
         where {{ lineage }}.bounds and {{ lineage }}.files
     ) as before
     left anti join (
-        select {{ dbt_backfill.upstream_columns(keys, 'source.') | join(', ') }}
+        select {{ columns }}
         from {{ dbt_backfill.iceberg_upstream_read(observed, to_version) }} as source
         where not {{ is_written }} and {{ lineage }}.bounds and {{ lineage }}.files
     ) as kept
     on {{ dbt_backfill.equal_keys(keys, 'kept.', 'before.', 'upstream', 'upstream') }}
+    {%- if not needs_rows %}
+    left join (select * from {{ dbt_backfill.iceberg_upstream_read(observed, to_version) }} where false) as no_row
+    on false
+    {%- endif %}
     {%- endif %}
 {%- endmacro %}
 

@@ -93,7 +93,7 @@ def test_a_plan_has_these_statements(
     planned = {"plan": made, "may_give_up": True}
     if given.get("staged"):
         planned = {"plan": made, "staged": staged | merged}
-    done = macros.call("run_steps", backfill, state, None, analysis, planned)
+    done = macros.call("run_steps", backfill, state, {}, analysis, planned)
 
     assert sent == steps
     assert bool(done["failed"]) is ("failing" in given)
