@@ -24,7 +24,7 @@
         {%- set flag = '--empty' if flags.EMPTY else '--sample' -%}
         {%- do store_raw_result('main', message='NO-OP (' ~ flag ~ ')', code='NO-OP', rows_affected='0') -%}
     {%- else -%}
-        {%- do dbt_backfill.switch_feed_on(backfill, found) -%}
+        {%- do dbt_backfill.run_switch_of_feed(backfill, found) -%}
         {%- set rebuild = 'full refresh' if should_full_refresh() else none -%}
         {%- set has_next = dbt_backfill.is_listed(dbt_backfill.get_next_relations(this).progress) -%}
         {%- set next = dbt_backfill.find_next_generation(backfill, observed, rebuild)

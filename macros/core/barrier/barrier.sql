@@ -57,7 +57,7 @@
         {%- set choice = dbt_backfill.choose_plan(dict(backfill, source=bounds_from), state, observed, analysis, rebuild, next) -%}
         {%- if choice is none -%}
             {%- do dbt_backfill.after_commit(backfill, observed, analysis, state.committed) -%}
-            {%- do dbt_backfill.record_mv_version(backfill, state) -%}
+            {%- do dbt_backfill.run_record_of_mv_version(backfill, state) -%}
             {{ return(none) }}
         {%- endif -%}
         {%- if state.get('missing') or choice.plan.kind == 'reset' -%} {%- set columns = dbt_backfill.prepare_creation(backfill) -%} {%- endif -%}

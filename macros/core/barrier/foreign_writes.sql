@@ -180,15 +180,14 @@
     Record the version of the MV in a run that has nothing to do, if maintenance has moved it. Otherwise the log would at some time no longer list the
     commits after the version of the last barrier, and the next barrier would compare the whole MV.
 -#}
-{% macro record_mv_version(backfill, state) %}
+{% macro run_record_of_mv_version(backfill, state) %}
     {%- set recorded = state.committed.get('mv_version') -%}
     {%- if recorded and not state.foreign_write and (recorded != state.mv_version or state.committed.get('mv_unclear')) -%}
         {%- set sql -%}
             update {{ backfill.progress.render() }}
-            set last = regexp_replace(
-                replace(last, ',"mv_unclear":true', ''), '"mv_version": ?"[^"]*"', '"mv_version":"{{ state.mv_version }}"'
-            )
+            set last = regexp_replace(replace(last, ',"mv_unclear":true', ''), '"mv_version": ?"[^"]*"', '"mv_version":"{{ state.mv_version }}"')
             where vnode = 0 and epoch = {{ state.epoch }} and plan_id is null
+                and get_json_object(last, '$.plan_id') = {{ dbt_backfill.string_literal(state.committed.get('plan_id')) }}
         {%- endset -%}
         {%- do dbt_backfill.run_table(
             'record the version of the MV',

@@ -79,7 +79,7 @@
     Switch the change data feed of an existing Delta MV on, if another backfilled_mv follows the MV now. The follower has not begun yet: without the
     feed its first run is refused. `found`: see read_mv; none if the MV does not exist.
 -#}
-{% macro switch_feed_on(backfill, found) %}
+{% macro run_switch_of_feed(backfill, found) %}
     {%- set name = 'delta.enableChangeDataFeed' -%}
     {%- if found and dbt_backfill.get_file_format() == 'delta' and name not in found.properties
             and name not in (config.get('tblproperties') or {}) and dbt_backfill.has_follower(model.unique_id) -%}

@@ -83,7 +83,7 @@
         {%- do dbt_backfill.refuse("its query returns the column '" ~ name ~ "' twice", 'Give the columns different names') -%}
     {%- endfor -%}
     {%- set is_iceberg = dbt_backfill.get_file_format() == 'iceberg' -%}
-    {#- A feed that is not set is switched on as soon as another backfilled_mv follows the MV, see switch_feed_on. -#}
+    {#- A feed that is not set is switched on as soon as another backfilled_mv follows the MV, see run_switch_of_feed. -#}
     {%- set feed = not is_iceberg and properties.get('delta.enableChangeDataFeed', 'true') | string | lower == 'true' -%}
     {%- set of_feed = ['_change_type', '_commit_version', '_commit_timestamp'] -%}
     {%- set of_iceberg = ['_file', '_pos', '_deleted', '_spec_id', '_partition', '_row_id', '_last_updated_sequence_number'] -%}

@@ -56,7 +56,7 @@ def test_an_mv_has_a_feed_if_another_follows_it(
     assert properties.get("delta.enableChangeDataFeed") == given.get(
         "delta.enableChangeDataFeed", feed
     )
-    macros.call("switch_feed_on", {"mv": macros.relation}, {"properties": {}})
+    macros.call("run_switch_of_feed", {"mv": macros.relation}, {"properties": {}})
     assert len(macros.statements) == (followed and not given)
 
 
