@@ -45,7 +45,7 @@
             select collect_set({{ dbt_backfill.literal_expression(dbt_backfill.mv_columns(keys)[0], keys[0].type) }}) from {{ rows }}
         ), null);
     elseif merged.upserts + merged.drops <= {{ limits.hashed }} then
-        set word_count = cast(least({{ limits.words }}, pow(2, ceil(log2((merged.upserts + merged.drops) / 4)))) as int);
+        set word_count = cast(least({{ limits.words }}, greatest(1, pow(2, ceil(log2((merged.upserts + merged.drops) / 4))))) as int);
         {%- if is_delta %}
         execute immediate {{ dbt_backfill.string_literal('declare or replace variable ' ~ rows ~ ' array<bigint>') }};
         set system.session.{{ rows }} = {{ words }};
