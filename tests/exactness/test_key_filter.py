@@ -9,6 +9,7 @@ DBT_BACKFILL_FILTERED=100   the number of random histories for each form (defaul
 from __future__ import annotations
 
 import itertools
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +23,7 @@ from exactness.mutants import mutated
 from exactness.play import Player
 from support.checks import model, source
 from support.lake import Lake
+from support.macros import Macros
 from support.project import Project
 
 HISTORIES = int(os.environ.get("DBT_BACKFILL_FILTERED", "4"))
@@ -116,3 +118,43 @@ def test_a_key_of_any_type_is_found(make_filtered: MakeFiltered, form: str) -> N
         # Delta logs the name of the variable that has the words of the filter, not the words.
         log = project.sql("describe history {schema}.mv_id limit 1")[0]["operationParameters"]
         assert form.startswith("a list") or len(log["predicate"]) < 2000
+
+
+COUNTS = [*range(1, 9), 64, 65, 300]
+COLUMNS = {"id": "bigint", "name": "string", "day": "date"}
+
+
+@pytest.mark.core("session-delta", "session-iceberg")
+@pytest.mark.profiles("session-delta", "session-iceberg", reason="the session has the variables")
+@pytest.mark.every_profile
+@pytest.mark.parametrize("names", [["id"], ["name"], ["day", "id"]], ids=" and ".join)
+def test_the_filter_passes_each_staged_key(project: Project, names: list[str]) -> None:
+    """The filter is made by the statements of the planning script, for few and for many keys."""
+    macros, view = Macros(), f"`{project.schema}_keys`"
+    keys = [{"name": name, "upstream": name, "type": COLUMNS[name]} for name in names]
+    backfill = {"options": {"file_format": project.file_format}}
+    made = macros.call("get_merged_statements", backfill, keys, view)
+    for count in COUNTS:
+        rows = (
+            "select 7 * id as id, concat('k', id) as name, id % 3 = 0 as __bf_dropped, "
+            "date_add(date'2020-01-01', cast(id % 50 as int)) as day"
+        )
+        project.sql(f"create or replace temporary view {view} as {rows} from range({count})")
+        [[merged]] = project.sql(
+            f"""begin
+                declare staged struct<count: bigint>;
+                declare reread struct<count: bigint>;
+                declare merged struct<upserts: bigint, drops: bigint, filter: string>;
+                declare __bf_keys bigint;
+                declare __bf_words int;
+                set staged = named_struct('count', {count});
+                {made};
+                select to_json(merged);
+            end"""
+        )
+        found = json.loads(merged)
+        assert found["drops"] == (count + 2) // 3
+        assert found["upserts"] + found["drops"] == count
+        passed = f"select count(*) from ({rows} from range(5000)) as mv where {found['filter']}"
+        assert project.value(f"{passed} and id < {7 * count}") == count
+        assert project.value(passed) < count + 500, "the filter passes too many other keys"

@@ -319,7 +319,7 @@
             'name': 'merge the changes' ~ (' and the range' if at_once else '') ~ of_barrier, 'counts': 'changes',
             'sql': dbt_backfill.get_changes_merge_sql(
                 backfill, plan, 'select * from ' ~ staged.name,
-                dbt_backfill.get_changes_bounds(plan, staged, at_once, dbt_backfill.get_key_filter(backfill, plan.key, staged)),
+                dbt_backfill.get_changes_bounds(plan, staged, at_once),
                 dbt_backfill.get_range_rows_sql(backfill, state, plan) if at_once else none, inserts=at_once or staged.get('inserts') != 0
             ),
         }) -%}

@@ -295,7 +295,7 @@
 
 {#-
     Return statements of a script that drop the temporary views of a barrier, and the variable with the filter of its keys, see
-    get_key_filter_statements. Otherwise they would stay in a session that other runs may share.
+    get_merged_statements. Otherwise they would stay in a session that other runs may share.
     Each view is dropped before the views that it reads. A missing view is not an error, because a lost connection ends the session and its views.
 -#}
 {% macro get_drop_stages_sql(stages) -%}

@@ -18,40 +18,53 @@
 
 
 {#-
-    Return statements of a script that make the filter of the keys in the view `rows`. They read and set the script's variable `merged`, see
-    get_stage. On Delta a Bloom filter is put into a variable of the session, which has the name of the view: Delta writes the ON of a MERGE to its
-    log, with the name of the variable instead of its value. In the ON for an Iceberg table Spark resolves no variable, so the words are returned.
+    Return statements of a script that set its variable `merged`: {
+      'upserts', 'drops': the numbers of keys in the view `rows` for which the query returns a row, and for which it returns no row,
+      'filter': the filter of these keys, as the text of a condition on the MV, as `mv`; absent if there is no filter
+    }
+    On Delta the words of a Bloom filter are put into a variable of the session, which has the name of the view: Delta writes the ON of a MERGE to its
+    log, with the name of the variable instead of its value. In the ON for an Iceberg table Spark resolves no variable, so the text has the words.
 -#}
-{% macro get_key_filter_statements(backfill, keys, rows) -%}
+{% macro get_merged_statements(backfill, keys, rows) -%}
     {%- set limits, mv_keys, is_delta = dbt_backfill.key_filter_limits(keys), dbt_backfill.get_mv_keys(keys), backfill.options.file_format == 'delta' -%}
-    {#- No column of the MV is in scope where a variable is read: a column of the same name would hide the variable. #}
+    {#- A column of the view would hide a variable of the same name. No column of an MV begins with `__bf_`. #}
     {%- set words -%}
         (
             select transform(array_sort(collect_list(struct(at, bits))), word -> ~word.bits)
             from (
                 select at, bit_or(bits) as bits
                 from (
-                    select cast(shiftright(hash, 32) & (word_count - 1) as int) as at, {{ dbt_backfill.key_bits_expression('hash') }} as bits
+                    select cast(shiftright(hash, 32) & (__bf_words - 1) as int) as at, {{ dbt_backfill.key_bits_expression('hash') }} as bits
                     from (select {{ dbt_backfill.key_hash_expression(mv_keys) }} as hash from {{ rows }})
                     union all
-                    select explode(sequence(0, word_count - 1)), 0L
+                    select explode(sequence(0, __bf_words - 1)), 0L
                 )
                 group by at
             )
         )
     {%- endset -%}
-    if merged.upserts + merged.drops <= {{ limits.listed }} then
-        set merged = struct(merged.upserts, merged.drops, (
-            select collect_set({{ dbt_backfill.literal_expression(dbt_backfill.mv_columns(keys)[0], keys[0].type) }}) from {{ rows }}
-        ), null);
-    elseif merged.upserts + merged.drops <= {{ limits.hashed }} then
-        set word_count = cast(least({{ limits.words }}, greatest(1, pow(2, ceil(log2((merged.upserts + merged.drops) / 4))))) as int);
+    {%- set hash = dbt_backfill.key_hash_expression(mv_keys, 'mv.') -%}
+    {%- set filter = ('system.session.' ~ rows if is_delta else "cast(split('__bf_words__', ',') as array<bigint>)")
+        ~ '[cast(shiftright(' ~ hash ~ ', 32) & __bf_last__ as int)] & ' ~ dbt_backfill.key_bits_expression(hash) ~ ' = 0' -%}
+    {#- The view has at most this number of keys. #}
+    set __bf_keys = staged.count + coalesce(reread.count, 0);
+    set merged = (
+        select struct(count_if(not __bf_dropped), count_if(__bf_dropped), {% if limits.listed <= 0 %} cast(null as string) {%- else -%}
+            if(__bf_keys <= {{ limits.listed }}, concat({{ dbt_backfill.string_literal(dbt_backfill.mv_columns(keys, 'mv.')[0] ~ ' in (') }}, array_join(
+                collect_set({{ dbt_backfill.literal_expression(dbt_backfill.mv_columns(keys)[0], keys[0].type) }}) filter (where __bf_keys <= {{ limits.listed }}),
+                ', '
+            ), ')'), null) {%- endif -%})
+        from {{ rows }}
+    );
+    if __bf_keys > {{ limits.listed }} and __bf_keys <= {{ limits.hashed }} then
+        set __bf_words = cast(least({{ limits.words }}, greatest(1, pow(2, ceil(log2(__bf_keys / 4))))) as int);
         {%- if is_delta %}
         execute immediate {{ dbt_backfill.string_literal('declare or replace variable ' ~ rows ~ ' array<bigint>') }};
         set system.session.{{ rows }} = {{ words }};
-        {%- else %}
-        set merged = struct(merged.upserts, merged.drops, null, {{ words }});
         {%- endif %}
+        set merged = struct(merged.upserts, merged.drops, replace(replace(
+            {{ dbt_backfill.string_literal(filter) }}, '__bf_last__', string(__bf_words - 1)
+        ), '__bf_words__', {{ "''" if is_delta else 'array_join(' ~ words ~ ", ',')" }}));
     end if
 {%- endmacro %}
 
@@ -61,17 +74,4 @@
     {%- set bits = [] -%}
     {%- for shift in [0, 6, 12, 18] -%} {%- do bits.append('shiftleft(1L, cast(shiftright(' ~ hash ~ ', ' ~ shift ~ ') & 63 as int))') -%} {%- endfor -%}
     {{ return('(' ~ bits | join(' | ') ~ ')') }}
-{%- endmacro %}
-
-
-{#- Return the filter of the staged keys as a condition on the MV, as `mv`; none if there is no filter. `staged`: see get_own_stage. -#}
-{% macro get_key_filter(backfill, keys, staged) -%}
-    {%- set limits, count = dbt_backfill.key_filter_limits(keys), staged.upserts + staged.drops -%}
-    {%- if staged.get('listed') -%} {{ return(dbt_backfill.mv_columns(keys, 'mv.')[0] ~ ' in (' ~ staged.listed | join(', ') ~ ')') }} {%- endif -%}
-    {%- if not limits.listed < count <= limits.hashed -%} {{ return(none) }} {%- endif -%}
-    {%- set hash = dbt_backfill.key_hash_expression(dbt_backfill.get_mv_keys(keys), 'mv.') -%}
-    {%- set words = 'system.session.' ~ staged.name if backfill.options.file_format == 'delta'
-        else "cast(split('" ~ staged.words | join(',') ~ "', ',') as array<bigint>)" -%}
-    {{ return(words ~ '[cast(shiftright(' ~ hash ~ ', 32) & (size(' ~ words ~ ') - 1) as int)] & '
-        ~ dbt_backfill.key_bits_expression(hash) ~ ' = 0') }}
 {%- endmacro %}

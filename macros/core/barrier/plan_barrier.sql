@@ -69,8 +69,7 @@
 {% macro get_own_stage(backfill, plan, result) %}
     {%- set staged = dict(result.staged, low=none, high=none) if result.staged.get('altered_keys') else result.staged -%}
     {{ return(dict(
-        staged, name=dbt_backfill.get_stage_names(backfill, plan).rows, reread=result.get('reread') or {'count': 0},
-        upserts=result.merged.upserts, drops=result.merged.drops, listed=result.merged.get('listed'), words=result.merged.get('words'),
+        staged, name=dbt_backfill.get_stage_names(backfill, plan).rows, reread=result.get('reread') or {'count': 0}, **result.merged
     )) }}
 {% endmacro %}
 

@@ -11,8 +11,7 @@
       'name': the name of the second view,
       'count', 'null_keys', 'altered_keys', 'suspects', 'inserts', 'low', 'high': see get_stage,
       'reread': see get_reread_statements; its count is 0 if the feed reports the last state of every key,
-      'upserts', 'drops': the numbers of keys of the second view for which the query returns a row, and for which it returns no row
-      'listed', 'words': the filter of these keys, see get_key_filter_statements; absent if they have no filter, or if a variable has the words
+      'upserts', 'drops', 'filter': of the second view, see get_merged_statements
     }
 -#}
 {% macro stage_changes(backfill, state, plan, changes, may_give_up=false) %}
@@ -38,8 +37,8 @@
     this plan and this run, and no other run can replace the views. The names are short because every statement of the stage has them.
 -#}
 {% macro get_stage_names(backfill, plan) %}
-    {%- set id = local_md5([backfill.mv.render(), plan.plan_id, invocation_id] | join(' '))[:16] -%}
-    {%- set name = [backfill.mv.identifier, 'changes', plan.epoch, id] | join('__') -%}
+    {%- set id = local_md5([backfill.mv.render(), plan.plan_id, invocation_id] | join(' '))[:12] -%}
+    {%- set name = backfill.mv.identifier ~ '__changes__' ~ id -%}
     {%- set names = {'states': dbt_backfill.identifier(name)} -%}
     {%- for view in ['events', 'rows', 'again', 'doubtful', 'overlay', 'overlay_events'] -%}
         {%- do names.update({view: dbt_backfill.identifier(name ~ '__' ~ view)}) -%}
@@ -132,23 +131,20 @@
     {%- endset -%}
     {%- set rows -%}
         {{ dbt_backfill.get_rows_view_sql(backfill, plan, names, alters_keys=altered is not none) }};
-        cache table {{ names.rows }};
-        set merged = (
-            select struct(count_if(not __bf_dropped), count_if(__bf_dropped), cast(null as array<string>), cast(null as array<bigint>))
-            from {{ names.rows }}
-        );
-        {{ dbt_backfill.get_key_filter_statements(backfill, keys, names.rows) }}
+        cache lazy table {{ names.rows }};
+        {{ dbt_backfill.get_merged_statements(backfill, keys, names.rows) }}
     {%- endset -%}
     {{ return({
         'declarations': changes.get('declarations', []) + [
             'declare staged struct<count: bigint, null_keys: bigint, altered_keys: bigint, suspects: bigint, inserts: bigint, low: array<string>, high: array<string>>',
             'declare reread struct<count: bigint, low: array<string>, high: array<string>, twice: array<array<string>>>',
-            'declare merged struct<upserts: bigint, drops: bigint, listed: array<string>, words: array<bigint>>',
-            'declare word_count int',
+            'declare merged struct<upserts: bigint, drops: bigint, filter: string>',
+            'declare __bf_keys bigint',
+            'declare __bf_words int',
         ],
         'statements': changes.get('setup', []) + [
             dbt_backfill.get_last_states_view_sql(names.states, events, keys, changes),
-            'cache table ' ~ names.states,
+            'cache lazy table ' ~ names.states,
             summary,
             dbt_backfill.get_reread_statements(backfill, state, plan, names, suspicions, altered),
             rows,

@@ -76,7 +76,7 @@
     range. With `at_once` the condition has only the first two columns of the key. Other rows may fulfil the condition as well. With all columns, the
     OR of two bounds would grow with the square of the number of columns when Spark pushes it down.
 -#}
-{% macro get_changes_bounds(plan, staged, at_once, filter=none) %}
+{% macro get_changes_bounds(plan, staged, at_once) %}
     {%- set columns, bounds, predicates = dbt_backfill.mv_columns(plan.key, 'mv.'), [[staged.low, staged.high]], [] -%}
     {%- if at_once -%}
         {%- set columns, low, high = columns[:2], plan.get('range_low'), none if plan.get('last_range') else plan.range_high -%}
@@ -86,7 +86,7 @@
         {%- set parts = [] -%}
         {%- if low -%} {%- do parts.append(dbt_backfill.tuple_predicate(columns, '>=', low[:columns | length])) -%} {%- endif -%}
         {%- if high -%} {%- do parts.append(dbt_backfill.tuple_predicate(columns, '<=', high[:columns | length])) -%} {%- endif -%}
-        {%- if filter and loop.first -%} {%- do parts.append(filter) -%} {%- endif -%}
+        {%- if staged.get('filter') and loop.first -%} {%- do parts.append(staged.filter) -%} {%- endif -%}
         {%- do predicates.append('(' ~ (parts | join(' and ') or 'true') ~ ')') -%}
     {%- endfor -%}
     {{ return('(' ~ predicates | join(' or ') ~ ')' if at_once else predicates[0]) }}

@@ -214,7 +214,7 @@ def test_the_plan_of_this_run_stands_with_what_it_staged(
     assert len(scripts) == 1
     assert (stood["staged"]["count"], stood["staged"]["upserts"]) == (3, 2)
     assert stood["views"][0] == stood["staged"]["name"]
-    assert f"cache table {stood['staged']['name']};" in scripts[0]
+    assert f"cache lazy table {stood['staged']['name']};" in scripts[0]
 
 
 def _assert_noted(stood: Any, script: str) -> None:
@@ -224,7 +224,7 @@ def _assert_noted(stood: Any, script: str) -> None:
     """
     assert stood["views"]
     for name in stood["views"]:
-        assert f"cache table {name};" in script
+        assert f"cache lazy table {name};" in script
 
 
 def test_the_plan_of_another_run_stands_without_what_was_staged_for_ours(
@@ -371,7 +371,7 @@ def test_a_changed_key_that_stands_twice_in_the_version_is_refused(
         "Delete the duplicates, or name in unique_key the columns that are unique."
     ):
         plan_barrier({"staged": STAGED, "reread": {"count": 3, "twice": [["1L", "2"]]}})
-    assert "drop view `mv__changes__3__" in macros.statements[-1].sql
+    assert "drop view `mv__changes__" in macros.statements[-1].sql
 
 
 def test_changes_that_are_gone_are_a_reanchor(plan_barrier: Callable[..., Any], stood: Any) -> None:
@@ -400,7 +400,7 @@ def test_changes_that_are_gone_are_refused_where_the_model_says_so(
         "rebuild the MV with --full-refresh."
     ):
         plan_barrier({"lost": True, "checked": CHECKED})
-    assert "drop view `mv__changes__3__" in macros.statements[-1].sql
+    assert "drop view `mv__changes__" in macros.statements[-1].sql
 
 
 def test_a_plan_of_another_run_that_was_committed_meanwhile_is_not_planned_over(
