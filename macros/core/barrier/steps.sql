@@ -96,17 +96,27 @@
 {#-
     Return one MERGE of the query's rows in the range of a plan: the keys above the old position, up to the new position. If a row exists already, the
     same plan has written it. The literals in ON prune all files of the MV.
+
+    If an Iceberg MV is still empty, an INSERT OVERWRITE writes the first range instead. A MERGE with the clause MATCHED, without which Iceberg would
+    not check the MERGE for conflicts, sorts all rows by their key. If the INSERT OVERWRITE is executed again, the MV has the same rows. If it arrives
+    after a later barrier, nothing stops it, but its mark is the id of an earlier plan. So the next barrier finds it and repairs the MV, see observe_mv.
 -#}
 {% macro get_range_merge_sql(backfill, state, plan) -%}
     {%- set keys = plan.key -%}
     {%- set kept = dbt_backfill.unaltered_partition_predicate(backfill, dbt_backfill.parse_columns(plan.query_columns), '__bf_row.') -%}
     {%- set mark = dbt_backfill.get_mark(backfill, plan.plan_id, 'range') -%}
+    {%- set rows -%}
+        {{ dbt_backfill.get_range_rows_sql(backfill, state, plan) }}
+        where {{ dbt_backfill.get_fence(backfill, plan) }} {{ 'and ' ~ kept if kept }}
+    {%- endset -%}
+    {%- if backfill.options.file_format == 'iceberg' and state.committed.kind in ['create', 'reset'] and not state.dirty -%}
+        {{ return('insert overwrite ' ~ backfill.mv.render() ~ ' by name\n' ~ rows) }}
+    {%- endif -%}
     merge into {{ backfill.mv.render() }} as mv
     using (
         select *{{ mark.column }}
         from (
-            {{ dbt_backfill.get_range_rows_sql(backfill, state, plan) }}
-            where {{ dbt_backfill.get_fence(backfill, plan) }} {{ 'and ' ~ kept if kept }}
+            {{ rows }}
         )
     ) as range
     on {{ dbt_backfill.equal_keys(keys, 'mv.', 'range.') }}
