@@ -40,11 +40,11 @@
         {#- The name of the variable contains the version, because one script may read the changes after two different versions. -#}
         {%- set name = '__bf_lineage_' ~ from_version -%}
         {{ return({
-            'declarations': ['declare ' ~ name ~ ' struct<committed: string, bounds: string, files: string>'],
+            'declarations': ['declare ' ~ name ~ ' struct<committed: string, bounds: string, added: string, removed: string, changed: string>'],
             'setup': ['set ' ~ name ~ ' = ('
                 ~ dbt_backfill._iceberg_lineage_sql(observed.relation, from_version, to_version, keys) ~ ')'],
             'events': dbt_backfill._iceberg_events_sql(observed, from_version, to_version, keys, name),
-            'literals': [name ~ '.committed', name ~ '.bounds', name ~ '.files'],
+            'literals': [name ~ '.committed', name ~ '.bounds', name ~ '.added', name ~ '.removed', name ~ '.changed'],
             'one_commit': true,
         }) }}
     {%- endif -%}
@@ -109,47 +109,52 @@
 
 {#-
     Return the change events from row lineage. A row of the new version was written after the old version if it has a later
-    `_last_updated_sequence_number`; all other rows of the new version are unchanged. A row of the old version that is not among the unchanged rows
-    was updated or deleted.
+    `_last_updated_sequence_number`; all other rows of the new version are unchanged. Only a file that the old version does not have can have rows
+    that were written later. A row of the old version was updated or deleted in two cases: the new version has its file, but marks the row as deleted
+    (`_deleted`), or the new version does not have its file, and the row is not among the unchanged rows of the added files.
 
-    Rows are matched by their key and not by `_row_id`, for two reasons. In a snapshot from before an upgrade to format 3, the `_row_id` is null. If
-    an engine rewrites a file without keeping the `_row_id`, all rows of the file would look deleted. A row whose sequence number is null, as in a
-    snapshot from before an upgrade, counts as written.
+    The rows of files are matched by their key and not by `_row_id`, for two reasons. In a snapshot from before an upgrade to format 3, the `_row_id`
+    is null. If an engine rewrites a file without keeping the `_row_id`, all rows of the file would look deleted. A row whose sequence number is null,
+    as in a snapshot from before an upgrade, counts as written.
 
     If nothing reads the rows that were deleted (observed.needs_deleted_rows is false), the events have only the keys of these rows, and nulls in the
     other columns. So Spark shuffles only the keys of the files that differ. The key is then the last part of each event.
 
-    Only data files that differ between the versions can have gained or lost a row. The names of these files and the bounds of their keys are literals
-    in the events. So Spark skips files outside of the bounds, and the events read no metadata table. (Spark never considers two reads of a metadata
-    table the same. With such a read, Spark would not recognize the cached events.) `lineage`: the variable with the result of _iceberg_lineage_sql.
+    The names of the files that differ and the bounds of their keys are literals in the events. So Spark skips files outside of the bounds, and the
+    events read no metadata table. (Spark never considers two reads of a metadata table the same. With such a read, Spark would not recognize the
+    cached events.) `lineage`: the variable with the result of _iceberg_lineage_sql.
 -#}
 {% macro _iceberg_events_sql(observed, from_version, to_version, keys, lineage) -%}
     {%- set names, columns = dbt_backfill.upstream_columns(keys or []) | join(', '), dbt_backfill.upstream_columns(keys or [], 'source.') | join(', ') -%}
     {%- set needs_rows = keys is none or observed.get('needs_deleted_rows', true) -%}
     {%- set is_written = 'coalesce(source._last_updated_sequence_number > ' ~ lineage ~ '.committed, true)' -%}
+    {%- set before = dbt_backfill.iceberg_upstream_read(observed, from_version) ~ ' as source where ' ~ lineage ~ '.bounds and ' -%}
+    {%- set after = dbt_backfill.iceberg_upstream_read(observed, to_version) ~ ' as source where ' ~ lineage ~ '.bounds and ' -%}
     {%- for version in dbt_backfill._iceberg_versions_of_rows(observed, from_version, to_version, keys) %}
     {{ 'union all' if not loop.first }}
     select {{ 'source.*' if needs_rows else 'source.* except (' ~ names ~ '), ' ~ columns }}, 1 as __bf_version, true as __bf_is_upsert
     from {{ dbt_backfill.iceberg_upstream_read(observed, version) }} as source
-    where {{ is_written }} and {{ lineage }}.bounds and {{ lineage }}.files
+    where {{ is_written }} and {{ lineage }}.bounds and {{ lineage }}.added
     {%- endfor %}
     {%- if keys is not none and dbt_backfill._iceberg_deletes_between(observed, from_version, to_version) %}
     union all
     select
-        {{ 'before.*' if needs_rows else 'no_row.* except (' ~ names ~ '), ' ~ dbt_backfill.upstream_columns(keys, 'before.') | join(', ') }},
+        {{ 'gone.*' if needs_rows else 'no_row.* except (' ~ names ~ '), ' ~ dbt_backfill.upstream_columns(keys, 'gone.') | join(', ') }},
         0 as __bf_version,
         false as __bf_is_upsert
     from (
-        select {{ 'source.*' if needs_rows else columns }}
-        from {{ dbt_backfill.iceberg_upstream_read(observed, from_version) }} as source
-        where {{ lineage }}.bounds and {{ lineage }}.files
-    ) as before
-    left anti join (
-        select {{ columns }}
-        from {{ dbt_backfill.iceberg_upstream_read(observed, to_version) }} as source
-        where not {{ is_written }} and {{ lineage }}.bounds and {{ lineage }}.files
-    ) as kept
-    on {{ dbt_backfill.equal_keys(keys, 'kept.', 'before.', 'upstream', 'upstream') }}
+        select {{ 'source.*' if needs_rows else columns }} from {{ before }}{{ lineage }}.removed
+        union all
+        select deleted.* except (__bf_file, __bf_at)
+        from (
+            select {{ 'source.*' if needs_rows else columns }}, source._file as __bf_file, source._pos as __bf_at
+            from {{ after }}{{ lineage }}.changed and source._deleted
+        ) as deleted
+        left anti join (select source._file, source._pos from {{ before }}{{ lineage }}.changed and source._deleted) as earlier
+        on earlier._file = deleted.__bf_file and earlier._pos = deleted.__bf_at
+    ) as gone
+    left anti join (select {{ columns }} from {{ after }}{{ lineage }}.added and not {{ is_written }}) as kept
+    on {{ dbt_backfill.equal_keys(keys, 'kept.', 'gone.', 'upstream', 'upstream') }}
     {%- if not needs_rows %}
     left join (select * from {{ dbt_backfill.iceberg_upstream_read(observed, to_version) }} where false) as no_row
     on false
@@ -159,14 +164,17 @@
 
 
 {#-
-    Return a select of three texts that select the rows of the events: the last sequence number of the old version (0 if the old version has no
-    files), a predicate for the keys, and a predicate for the files. The predicate for the files is `true` in two cases, so that unchanged files are
-    read as well. If more than 10,000 files differ, the list of their names would cost more than it saves. If a delete file that names no data file
-    has changed, this delete file may affect any file.
+    Return a select of five texts that select the rows of the events: the last sequence number of the old version (0 if the old version has no
+    files), a predicate for the keys, and three predicates for the files: that only the new version has (`added`), that only the old version has
+    (`removed`), and that both versions have, with different deletes (`changed`). In two cases every file counts as added and as removed, so that
+    all files are read. If more than 10,000 files differ, the list of their names would cost more than it saves. If a delete file that names no data
+    file has changed, this delete file may affect any file.
 -#}
 {% macro _iceberg_lineage_sql(relation, from_version, to_version, keys) -%}
     {%- if keys is none %}
-    select struct(cast(coalesce(committed, 0) as string) as committed, 'true' as bounds, 'true' as files)
+    select struct(
+        cast(coalesce(committed, 0) as string) as committed, 'true' as bounds, 'true' as added, 'true' as removed, 'false' as changed
+    )
     from (
         select max(sequence_number) as committed from {{ relation.render() }}.entries version as of {{ from_version }}
     )
@@ -184,16 +192,14 @@
     {%- endfor %}
     select struct(
         cast(coalesce(committed, 0) as string) as committed,
-        if(any_file, 'true', concat_ws(' and ', {{ bounds | join(', ') }})) as bounds,
+        if(any_file, 'true', concat_ws(' and ', {{ bounds | join(', ') }})) as bounds
+        {%- for files in ['added', 'removed', 'changed'] %},
         case
-            when any_file or size(paths) > 10000 then 'true'
-            when size(paths) = 0 then 'false'
-            else concat(
-                'source._file in (',
-                array_join(transform(paths, path -> {{ dbt_backfill.literal_expression('path', 'string') }}), ', '),
-                ')'
-            )
-        end as files
+            when any_file or size(added) + size(removed) + size(changed) > 10000 then '{{ 'false' if files == 'changed' else 'true' }}'
+            when size({{ files }}) = 0 then 'false'
+            else concat('source._file in (', array_join(transform({{ files }}, path -> {{ dbt_backfill.literal_expression('path', 'string') }}), ', '), ')')
+        end as {{ files }}
+        {%- endfor %}
     )
     from (
         {{ dbt_backfill._iceberg_changed_files_sql(relation, from_version, to_version, bounded) }}
@@ -210,9 +216,9 @@
     of the data file that it names. An entry with the status 2 is a file that the version has removed.
 
     The select around them has one row per data file, with the bounds of the file's keys (null if the file has no bounds or has a null key). Its
-    column `differs` is true if only one version has the file, or if the two versions have the file with different deletes. Deletes of a file are in
-    delete files that name this file, and in delete files that name no file (equality deletes, and position deletes of several files). Delete files
-    that name no file are in one row without a path.
+    column `gained` is 1 if only the new version has the file, -1 if only the old version has it, and 0 otherwise. Its column `differs` is also true
+    if both versions have the file, but with different deletes. Deletes of a file are in delete files that name this file, and in delete files that
+    name no file (equality deletes, and position deletes of several files). Delete files that name no file are in one row without a path.
 -#}
 {% macro _iceberg_changed_files_sql(relation, from_version, to_version, bounded) -%}
     {%- set bounds, is_data = [], 'data_file.content = 0' -%}
@@ -233,10 +239,13 @@
         ) as {{ bound.name }},
         {%- endfor %}
         coalesce(bool_or(differs and path is null), false) as any_file,
-        collect_list(path) filter (where differs) as paths
+        collect_list(path) filter (where gained = 1) as added,
+        collect_list(path) filter (where gained = -1) as removed,
+        collect_list(path) filter (where differs and gained = 0) as changed
     from (
         select
             max(if(is_new, null, sequence_number)) as committed,
+            count_if(is_new and delete_file is null) - count_if(not is_new and delete_file is null) as gained,
             (path is null or bool_or(delete_file is null))
                 and (
                     count_if(is_new and delete_file is null) <> count_if(not is_new and delete_file is null)
