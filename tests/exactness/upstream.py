@@ -251,7 +251,9 @@ def draw_commit(
     here = list(rows)
     some = rng.sample(here, min(size, len(here)))
     if kind == "touch":
-        return commits.touch(rng.choice((*TOUCHES, *commits.maintenance)))
+        how = rng.choice((*TOUCHES, *commits.maintenance))
+        # An Iceberg table without rows may have no snapshot, and then it can have no tag.
+        return commits.touch("property" if how == "tag" and not rows else how)
     if kind in ("update", "delete", "move", "swap", "mass delete", "delete all") and not some:
         kind = "insert"
     if kind == "update":
