@@ -30,6 +30,7 @@ from lineitem import (
 from rich.console import Console
 from rich.table import Table
 
+from support.formats import FORMATS, properties_clause
 from support.project import Project, intercepted
 
 console = Console()
@@ -38,7 +39,7 @@ console = Console()
 class Refreshed:
     """Lineitem at one scale, an MV with all its rows, and a plain table with the same rows."""
 
-    def __init__(self, project: Project, scale: float, changes: int) -> None:
+    def __init__(self, project: Project, scale: float, changes: int, merge_on_read: bool) -> None:
         self.project = project
         self.up, self.mv = f"up_{scale:g}".replace(".", "_"), f"mv_{scale:g}".replace(".", "_")
         self.table, self.plain = f"{{schema}}.{self.up}", f"{{schema}}.plain_{self.mv}"
@@ -48,6 +49,9 @@ class Refreshed:
             + "select /*+ repartition_by_range(24, l_orderkey, l_linenumber) */ * "
             f"from {generate(project, 'lineitem', scale)}"
         )
+        if merge_on_read:
+            modes = FORMATS[project.file_format].merge_on_read(True)
+            project.sql(f"alter table {self.table} set {properties_clause(modes)}")
         self.rows = int(project.value(f"select count(*) from {self.table}"))
         self.each = changes // 3
 
@@ -105,11 +109,15 @@ def main() -> None:
     arguments.add_argument("--scales", default="1,3", help="TPC-H scale factors, with commas")
     arguments.add_argument("--changes", type=int, default=10_000)
     arguments.add_argument("--rounds", type=int, default=3)
+    arguments.add_argument("--merge-on-read", action="store_true", help="of the upstream")
     arguments.add_argument("--warm-up", type=int, default=6, help="rounds over a small table")
     options = arguments.parse_args()
     project = make_project(options.format)
     scales = [float(scale) for scale in options.scales.split(",")]
-    cases = [Refreshed(project, scale, options.changes) for scale in (0.02, *scales)]
+    cases = [
+        Refreshed(project, scale, options.changes, options.merge_on_read)
+        for scale in (0.02, *scales)
+    ]
     config = f"{{{{ config(materialized='backfilled_mv', unique_key={KEY}) }}}}"
     project.write(
         {
