@@ -94,7 +94,8 @@
       'takes_added_columns': true if the table may get another column without a gap. If so, a query is refused if a new column would change the
         query's values. This happens with a star in an expression, and with an alias that the query reads and that the column would hide,
       'copy_format': the file_format of a table that keeps the upstream's rows unchanged; none if no format does,
-      'lost_conditions': the error conditions that Spark raises if changes are gone, for a handler; none if these errors have no condition
+      'lost_conditions': the error conditions that Spark raises if changes are gone, for a handler; none if these errors have no condition,
+      'metadata_columns': names that no column of the table may have, in upper or lower case; absent if there are none
     }
 -#}
 {% macro upstream_traits(upstream) %}

@@ -148,6 +148,17 @@ def test_an_upstream_key_that_the_query_contradicts_is_refused(
     assert_made_nothing(project, "key_misdeclared")
 
 
+@pytest.mark.every_profile
+@pytest.mark.profiles("session-iceberg", "thrift-iceberg", reason="has metadata columns")
+def test_a_column_that_hides_a_metadata_column_is_refused(new_project: Any) -> None:
+    project: Project = new_project()
+    project.create_table("flags", "id int, _DELETED boolean")
+    project.sql("insert into {schema}.flags values (1, false)")
+    project.write({"mv": model(f"select id from {source('flags')}")}, sources=["flags"])
+    assert_refused(project.fail(), "mv", "flags has the column _DELETED", "RENAME COLUMN")
+    assert_made_nothing(project, "mv")
+
+
 @needs_tables_of_spark
 @pytest.mark.every_profile
 def test_views_and_tables_without_versions_are_refused(new_project: Any) -> None:

@@ -55,7 +55,7 @@
         {{ dbt_backfill.get_execute_with_literals_sql(
             'create or replace temporary view ' ~ names.doubtful ~ ' as\n' ~ doubtful_keys, of_stage
         ) }};
-        cache lazy table {{ names.doubtful }};
+        cache table {{ names.doubtful }};
         set reread = (
             select named_struct(
                 'count', count,
@@ -69,7 +69,7 @@
             {{ dbt_backfill.get_execute_with_literals_sql(
                 'create or replace temporary view ' ~ names.again ~ ' as\n' ~ rows, of_reread
             ) }};
-            cache lazy table {{ names.again }};
+            cache table {{ names.again }};
             set reread = named_struct('count', reread.count, 'low', reread.low, 'high', reread.high, 'twice', (
                 select collect_list(key)
                 from (

@@ -131,7 +131,7 @@
     {%- endset -%}
     {%- set rows -%}
         {{ dbt_backfill.get_rows_view_sql(backfill, plan, names, alters_keys=altered is not none) }};
-        cache lazy table {{ names.rows }};
+        cache table {{ names.rows }};
         {{ dbt_backfill.get_merged_statements(backfill, keys, names.rows) }}
     {%- endset -%}
     {{ return({
@@ -144,7 +144,7 @@
         ],
         'statements': changes.get('setup', []) + [
             dbt_backfill.get_last_states_view_sql(names.states, events, keys, changes),
-            'cache lazy table ' ~ names.states,
+            'cache table ' ~ names.states,
             summary,
             dbt_backfill.get_reread_statements(backfill, state, plan, names, suspicions, altered),
             rows,

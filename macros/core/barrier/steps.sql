@@ -98,8 +98,8 @@
     same plan has written it. The literals in ON prune all files of the MV.
 
     If an Iceberg MV is still empty, an INSERT OVERWRITE writes the first range instead. A MERGE with the clause MATCHED, without which Iceberg would
-    not check the MERGE for conflicts, sorts all rows by their key. If the INSERT OVERWRITE is executed again, the MV has the same rows. If it arrives
-    after a later barrier, nothing stops it, but its mark is the id of an earlier plan. So the next barrier finds it and repairs the MV, see observe_mv.
+    not check the MERGE for conflicts, sorts all rows by their key. With its options, the INSERT OVERWRITE fails if anything was committed to the MV
+    after the snapshot that this run has seen. If it is executed again by a later run, the MV has the same rows.
 -#}
 {% macro get_range_merge_sql(backfill, state, plan) -%}
     {%- set keys = plan.key -%}
@@ -110,7 +110,10 @@
         where {{ dbt_backfill.get_fence(backfill, plan) }} {{ 'and ' ~ kept if kept }}
     {%- endset -%}
     {%- if backfill.options.file_format == 'iceberg' and state.committed.kind in ['create', 'reset'] and not state.dirty -%}
-        {{ return('insert overwrite ' ~ backfill.mv.render() ~ ' by name\n' ~ rows) }}
+        {%- set seen = state.get('mv_seen') or 'none' -%}
+        {%- set checked = ", 'validate-from-snapshot-id' = '" ~ seen ~ "'" if seen != 'none' else '' -%}
+        {{ return('insert overwrite ' ~ backfill.mv.render() ~ " with ('isolation-level' = 'serializable', 'distribution-mode' = 'none'"
+            ~ checked ~ ') by name\n' ~ rows) }}
     {%- endif -%}
     merge into {{ backfill.mv.render() }} as mv
     using (

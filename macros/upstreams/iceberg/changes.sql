@@ -111,7 +111,8 @@
     Return the change events from row lineage. A row of the new version was written after the old version if it has a later
     `_last_updated_sequence_number`; all other rows of the new version are unchanged. Only a file that the old version does not have can have rows
     that were written later. A row of the old version was updated or deleted in two cases: the new version has its file, but marks the row as deleted
-    (`_deleted`), or the new version does not have its file, and the row is not among the unchanged rows of the added files.
+    (`_deleted`), or the new version does not have its file, and the row is not among the unchanged rows of the added files. A file that was removed
+    and added again under the same path counts as removed and as added.
 
     The rows of files are matched by their key and not by `_row_id`, for two reasons. In a snapshot from before an upgrade to format 3, the `_row_id`
     is null. If an engine rewrites a file without keeping the `_row_id`, all rows of the file would look deleted. A row whose sequence number is null,
@@ -216,9 +217,9 @@
     of the data file that it names. An entry with the status 2 is a file that the version has removed.
 
     The select around them has one row per data file, with the bounds of the file's keys (null if the file has no bounds or has a null key). Its
-    column `gained` is 1 if only the new version has the file, -1 if only the old version has it, and 0 otherwise. Its column `differs` is also true
-    if both versions have the file, but with different deletes. Deletes of a file are in delete files that name this file, and in delete files that
-    name no file (equality deletes, and position deletes of several files). Delete files that name no file are in one row without a path.
+    columns `before` and `after` are the sequence numbers of the file's entries in each version. Its column `differs` is true if they differ, or if the
+    two versions have the file with different deletes. Deletes of a file are in delete files that name this file, and in delete files that name no
+    file (equality deletes, and position deletes of several files). Delete files that name no file are in one row without a path.
 -#}
 {% macro _iceberg_changed_files_sql(relation, from_version, to_version, bounded) -%}
     {%- set bounds, is_data = [], 'data_file.content = 0' -%}
@@ -239,18 +240,18 @@
         ) as {{ bound.name }},
         {%- endfor %}
         coalesce(bool_or(differs and path is null), false) as any_file,
-        collect_list(path) filter (where gained = 1) as added,
-        collect_list(path) filter (where gained = -1) as removed,
-        collect_list(path) filter (where differs and gained = 0) as changed
+        collect_list(path) filter (where before <> after and size(after) > 0) as added,
+        collect_list(path) filter (where before <> after and size(before) > 0) as removed,
+        collect_list(path) filter (where differs and before = after) as changed
     from (
         select
             max(if(is_new, null, sequence_number)) as committed,
-            count_if(is_new and delete_file is null) - count_if(not is_new and delete_file is null) as gained,
+            {%- for name, is_of in [('before', 'not is_new'), ('after', 'is_new')] %}
+            sort_array(collect_list(if({{ is_of }} and delete_file is null, coalesce(sequence_number, 0), null))) as {{ name }},
+            {%- endfor %}
             (path is null or bool_or(delete_file is null))
-                and (
-                    count_if(is_new and delete_file is null) <> count_if(not is_new and delete_file is null)
-                    or sort_array(collect_list(if(is_new, delete_file, null))) <> sort_array(collect_list(if(is_new, null, delete_file)))
-                ) as differs,
+                and sort_array(collect_list(if(is_new, struct(sequence_number, delete_file), null)))
+                    <> sort_array(collect_list(if(is_new, null, struct(sequence_number, delete_file)))) as differs,
             path
             {%- for bound in bounds %},
             any_value({{ bound.name }}, true) as {{ bound.name }}

@@ -144,6 +144,7 @@
         'stages_ranges': false, 'enforces_keys': false, 'holds_versions': true, 'log_in_state': true, 'may_be_cached': true,
         'takes_added_columns': false, 'may_read_by_zone': false, 'may_forget_keys': true, 'may_order_texts_otherwise': true,
         'copy_format': 'iceberg', 'lost_conditions': none,
+        'metadata_columns': ['_file', '_pos', '_deleted', '_last_updated_sequence_number'],
     }) }}
 {% endmacro %}
 

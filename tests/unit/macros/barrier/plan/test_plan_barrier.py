@@ -214,7 +214,7 @@ def test_the_plan_of_this_run_stands_with_what_it_staged(
     assert len(scripts) == 1
     assert (stood["staged"]["count"], stood["staged"]["upserts"]) == (3, 2)
     assert stood["views"][0] == stood["staged"]["name"]
-    assert f"cache lazy table {stood['staged']['name']};" in scripts[0]
+    assert f"cache table {stood['staged']['name']};" in scripts[0]
 
 
 def _assert_noted(stood: Any, script: str) -> None:
@@ -224,7 +224,7 @@ def _assert_noted(stood: Any, script: str) -> None:
     """
     assert stood["views"]
     for name in stood["views"]:
-        assert f"cache lazy table {name};" in script
+        assert f"cache table {name};" in script
 
 
 def test_the_plan_of_another_run_stands_without_what_was_staged_for_ours(
