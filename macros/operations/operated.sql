@@ -12,8 +12,7 @@
 
 
 {#-
-    Return the result of get_operated with 'state', see read_state, and 'partitions', see get_backfill. Refuse if the
-    MV or its state does not exist.
+    Return the result of get_operated with 'state', see read_state, and 'partitions', see get_backfill. Refuse if the MV or its state does not exist.
 -#}
 {% macro observe_operated(node) %}
     {%- set operated = dbt_backfill.get_operated(node) -%}

@@ -48,19 +48,7 @@
 {% endmacro %}
 
 
-{#-
-    Return the record of the feed in a plan, as JSON. The record has the options of the feed. With these options a later run can find changed options,
-    and can read the same version again. The entry `seen` describes the table and its change table at the time of the plan, see get_seen_table.
--#}
-{% macro describe_postgres_feed(feed, seen) %}
-    {%- set noted = {'relation': feed.relation.render()} -%}
-    {%- for name in ['kind', 'format', 'table', 'operation', 'sequence', 'deletes', 'before_images', 'position', 'xid', 'conversions', 'finite'] if feed.get(name) not in [none, false] -%}
-        {%- do noted.update({name: feed[name]}) -%}
-    {%- endfor -%}
-    {{ return(tojson(dict(noted, seen=seen), sort_keys=true)) }}
-{% endmacro %}
-
-
+{#- Return the feed that a plan has recorded, see postgres_read_upstream. -#}
 {% macro postgres_noted_feed(source) %}
     {%- set noted = fromjson(source.definition) -%}
     {{ return(dict(noted, relation=dbt_backfill.parse_relation(noted.relation), wait_seconds=60)) }}

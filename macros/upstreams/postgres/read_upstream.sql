@@ -18,18 +18,16 @@
       'landed': the position up to which the feed has landed, even if 'version' stays the committed version,
       'committed_at': none, because the feed has the commit times of some positions only,
       'id': the ids of the database cluster, the database and the table,
-      'definition': see describe_postgres_feed,
-      'floor': the lowest position that the feed still has,
-      'renewed': see get_feed_place_sql,
+      'definition': the record of the feed in a plan, as JSON: the options of the feed, with which a later run can find changed options and read the
+        same version again, and 'seen', see get_seen_table,
+      'floor', 'renewed', 'breaks', `notes`: see get_feed_place_sql; [] if there are no 'breaks' or `notes`,
       'unmarked': true if the table was replaced by another table of the same name, but the feed has no mark of the replacement, and its events do not
         contain their transactions,
-      'breaks': the positions after `since` at which the table was emptied or events may be missing; [] if there are none,
       `untold`: the columns that the query reads, but whose value is missing in an event after `since`. A value is missing if it is large and was not
         changed, or if wal2json wrote null instead of the value,
       'facts': see get_followed_facts,
       'zone': the time zone of the session,
       'read': the columns that the query reads; [] if the query is not known,
-      `notes`: the distinct `_note` of the marks after `since`, see get_landing_note,
       'columns': the names of the table's columns, without columns that the feed does not contain, see is_postgres_read_type
     }
 -#}
@@ -37,7 +35,11 @@
     {%- do dbt_backfill.check_postgres_change_table(upstream) -%}
     {%- set landed = dbt_backfill.get_table_columns(upstream.feed.relation) | map(attribute='name') | map('lower') | list -%}
     {%- set feed = dict(upstream.feed, notes=upstream.feed.format == 'landed' and '_note' in landed) -%}
-    {%- set from = since.version if since and since.get('version') is not none else none -%}
+    {%- set from, marked = since.version if since and since.get('version') is not none else none, [] -%}
+    {%- if from is not none and feed.format == 'debezium' -%}
+        {#- Debezium's mark in a column says that the event does not contain the column's value. -#}
+        {%- set marked = dbt_backfill._get_read_names(feed, dbt_backfill.get_table_columns(upstream.relation) | map(attribute='name') | list) -%}
+    {%- endif -%}
     {%- set sql -%}
         select concat(
             '{"zone":"', current_timezone(), '","place":', {{ dbt_backfill.get_feed_place_sql(feed, from) }},
@@ -45,7 +47,7 @@
             ',"news":', (
                 select to_json(named_struct('any', count(*) > 0, 'untold', array_distinct(flatten(collect_set(__bf_unchanged)))))
                 from (
-                    {{ dbt_backfill.get_feed_rows_sql(feed, dbt_backfill._get_marked_columns(upstream)) }}
+                    {{ dbt_backfill.get_feed_rows_sql(feed, marked) }}
                 )
                 where __bf_position > {{ from }} and __bf_op <> 'w'
             ),
@@ -68,6 +70,11 @@
     {%- endfor -%}
     {%- set stays = not news.any and (place.floor is none or place.floor <= from | int) -%}
     {%- set id = [facts.system_identifier, facts.database, facts.get('oid')] | join('/') -%}
+    {%- set noted = {'relation': feed.relation.render(), 'seen': dbt_backfill.get_seen_table(facts, names, place.get('note'), since)} -%}
+    {%- for name in ['kind', 'format', 'table', 'operation', 'sequence', 'deletes', 'before_images', 'position', 'xid', 'conversions', 'finite']
+            if feed.get(name) not in [none, false] -%}
+        {%- do noted.update({name: feed[name]}) -%}
+    {%- endfor -%}
     {{ return({
         'relation': upstream.relation,
         'followed': feed,
@@ -75,7 +82,7 @@
         'landed': place.landed,
         'committed_at': none,
         'id': id,
-        'definition': dbt_backfill.describe_postgres_feed(feed, dbt_backfill.get_seen_table(facts, names, place.get('note'), since)),
+        'definition': tojson(noted, sort_keys=true),
         'floor': place.floor,
         'renewed': place.get('renewed'),
         'unmarked': feed.format == 'declared' and not feed.get('xid') and from is not none and since.id != id
@@ -88,13 +95,6 @@
         'notes': place.get('notes') or [],
         'columns': columns,
     }) }}
-{% endmacro %}
-
-
-{#- Return the columns that may contain Debezium's marks. A mark in a column says that the event does not contain the column's value. -#}
-{% macro _get_marked_columns(upstream) %}
-    {%- if upstream.feed.format != 'debezium' -%} {{ return([]) }} {%- endif -%}
-    {{ return(dbt_backfill._get_read_names(upstream.feed, dbt_backfill.get_table_columns(upstream.relation) | map(attribute='name') | list)) }}
 {% endmacro %}
 
 

@@ -167,26 +167,9 @@
 {#-
     Refuse a query that compares a `char(n)` column: Spark pads the other side of the comparison when it reads the table, but not when it reads the
     events. A query may return such a column, or pass it to a function that returns a string or a number, such as rtrim. In these two cases the result
-    is the same for the table and the events.
+    is the same for the table and the events. In Spark's plan, a column is padded where it is read or where it is used.
 -#}
 {% macro postgres_check_query(explained) %}
-    {%- set name = dbt_backfill.find_compared_char(explained) -%}
-    {%- if name is not none -%}
-        {%- do dbt_backfill.refuse(
-            'its query compares ' ~ name ~ ', which is a char(n) in PostgreSQL, '
-                ~ 'so a row of the table and a change of this row may give different results',
-            'Compare rtrim(' ~ name ~ ') instead, with a value that has no blanks at its end'
-        ) -%}
-    {%- endif -%}
-{% endmacro %}
-
-
-{#-
-    Return the name of a `char(n)` column that a query compares; none if there is no such column. A column does not count as compared if the query
-    only returns it, or only passes it to a function that returns a string or a number. In Spark's plan, a column is padded where it is read or where
-    it is used.
--#}
-{% macro find_compared_char(explained) %}
     {%- set padded = 'static_invoke\\(CharVarcharCodegenUtils[.]readSidePadding\\((([^#()]+)#(\\d+)), \\d+\\)\\)' -%}
     {%- set plan, chars, passed = explained.optimized[:-1] | join('\n'), {}, {} -%}
     {%- for column, name, id in modules.re.findall(padded, plan) -%} {%- do chars.update({id: name}) -%} {%- do passed.update({column: true}) -%} {%- endfor -%}
@@ -205,8 +188,13 @@
     {%- for line in plan.split('\n') -%}
         {%- for entry in (dbt_backfill.split_list(line.split('Project [', 1)[1][:-1]) if 'Project [' in line else [line]) -%}
             {%- set used = '' if entry.split(' AS ')[0] in passed else modules.re.sub(taken, '', entry) -%}
-            {%- for id in modules.re.findall('#(\\d+)', used) if id in chars -%} {{ return(chars[id]) }} {%- endfor -%}
+            {%- for id in modules.re.findall('#(\\d+)', used) if id in chars -%}
+                {%- do dbt_backfill.refuse(
+                    'its query compares ' ~ chars[id] ~ ', which is a char(n) in PostgreSQL, '
+                        ~ 'so a row of the table and a change of this row may give different results',
+                    'Compare rtrim(' ~ chars[id] ~ ') instead, with a value that has no blanks at its end'
+                ) -%}
+            {%- endfor -%}
         {%- endfor -%}
     {%- endfor -%}
-    {{ return(none) }}
 {% endmacro %}

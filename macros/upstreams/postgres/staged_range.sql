@@ -27,7 +27,13 @@
     {%- set left = none if again else dbt_backfill._find_staged(backfill, plan) -%}
     {%- set plan = dict(plan, **left.window) if left else plan -%}
     {%- set noted = left or dbt_backfill.run_stage(backfill, state, observed, plan, columns) -%}
-    {%- set seconds, stage = backfill.upstream.feed.wait_seconds, dbt_backfill._get_stage_source(backfill, noted) -%}
+    {%- set seconds, kept = backfill.upstream.feed.wait_seconds, noted.columns | map(attribute='name') | list -%}
+    {%- set stage = {
+        'role': 'stage', 'relation': backfill.staged.render(), 'kind': backfill.options.file_format, 'id': noted.stage, 'version': noted.version,
+        'definition': tojson({
+            'snapshot': noted.snapshot, 'reached': noted.reached, 'since': noted.since, 'renewed': noted.get('renewed'), 'columns': kept,
+        }),
+    } -%}
     {%- if noted.landed < noted.reached -%}
         {#- Before a wait, record the staged rows, so that the next run can use them even if this run is stopped while it waits. -#}
         {%- do dbt_backfill.run_table('record what was staged', dbt_backfill.get_set_properties_sql(
@@ -208,17 +214,4 @@
     {%- if not versions or versions[0]['version'] | int < stage.version | int -%} {{ return(false) }} {%- endif -%}
     {{ return(dbt_backfill.run_json('look for the rows of the plan', "select to_json(named_struct('kept', count(*) = 1)) from "
         ~ dbt_backfill.get_kept_read(stage) ~ ' where __bf_stage = ' ~ dbt_backfill.string_literal(dbt_backfill.get_stage_mark(stage.id)))[0].kept) }}
-{% endmacro %}
-
-
-{#- Return the staged rows as a source of the plan. -#}
-{% macro _get_stage_source(backfill, noted) %}
-    {{ return({
-        'role': 'stage', 'relation': backfill.staged.render(), 'kind': backfill.options.file_format, 'id': noted.stage,
-        'version': noted.version,
-        'definition': tojson({
-            'snapshot': noted.snapshot, 'reached': noted.reached, 'since': noted.since, 'renewed': noted.get('renewed'),
-            'columns': noted.columns | map(attribute='name') | list,
-        }),
-    }) }}
 {% endmacro %}

@@ -180,9 +180,7 @@
 {#- Return the options of wal2json. It can write numbers as texts since its version 2.6 only; check_postgres_table refuses columns that need it. -#}
 {% macro get_wal2json_options(tables) -%}
     {%- set names, special = [], "([ ',.*\\\\])" -%}
-    {%- for table in tables -%}
-        {%- do names.append(modules.re.sub(special, '\\\\\\1', table) | replace('\\.', '.', 1)) -%}
-    {%- endfor -%}
+    {%- for table in tables -%} {%- do names.append(modules.re.sub(special, '\\\\\\1', table) | replace('\\.', '.', 1)) -%} {%- endfor -%}
     'format-version', '2', 'include-xids', '1', 'include-lsn', '1', 'include-timestamp', '1', 'include-types', '0',
     'add-tables', {{ dbt_backfill.postgres_literal(names | join(',')) }}
 {%- endmacro %}

@@ -28,8 +28,7 @@ def read(macros: Macros) -> Any:
         news = {"any": place.pop("any", True), "untold": []}
         macros.results = [[[json.dumps({"place": place, "news": news, "facts": facts})]]]
         macros.stub("check_postgres_change_table", lambda *_: None)
-        macros.tables["lake.mv"] = Table()
-        macros.stub("describe_postgres_feed", lambda *_: "{}")
+        macros.tables["lake.mv"] = Table(columns=dict.fromkeys(("id", "note", "body"), "string"))
         columns = {"operation": "op", "sequence": ["s"], "position": "at"}
         deletes: dict[str, Any] = {"deletes": ["d"], "before_images": []}
         named = {"relation": macros.relation, "table": "public.t", **columns, **deletes, **feed}
@@ -84,3 +83,27 @@ def test_the_version_of_an_idle_table_stays_as_long_as_its_feed_reaches_back_to_
 ) -> None:
     since = {"id": "1/db/7", "version": "50"}
     assert read({"format": "landed"}, since, **told)["version"] == version
+
+
+@pytest.mark.parametrize(
+    ("format", "query", "asked"),
+    [
+        ("debezium", "select id, note from orders", ["id", "note"]),
+        ("debezium", None, ["id", "note", "body"]),
+        ("landed", "select id, note from orders", []),
+    ],
+)
+def test_columns_that_the_query_reads_are_asked_whether_the_events_tell_them(
+    macros: Macros, read: Any, format: str, query: str | None, asked: list[str]
+) -> None:
+    """If an event lacks a value, Debezium writes a mark into the column itself."""
+    rows_of: list[list[str]] = []
+
+    def get_rows(_: Any, columns: list[str]) -> str:
+        rows_of.append(columns)
+        return "select 1"
+
+    macros.stub("get_feed_rows_sql", get_rows)
+    read({"format": format, "query": query}, {"id": "1/db/7", "version": "50"})
+
+    assert rows_of == [[], asked]
