@@ -164,59 +164,41 @@
 {% endmacro %}
 
 
-{#- Return what was compared, such as `mv: 12,345 rows of the vnodes 3, 7 compared`. -#}
-{% macro get_compared_text(verified, found, given) %}
-    {%- set parts = [verified.name ~ ': ' ~ dbt_backfill.get_count_text(found.rows, 'row')] -%}
-    {%- set forms = {'vnodes': 'of the vnodes {}', 'key_from': 'from ({})', 'key_to': 'to ({})'} -%}
-    {%- for argument, form in forms.items() if given.get(argument) is not none -%}
-        {%- do parts.append(form.format(dbt_backfill.as_list(given[argument]) | join(', '))) -%}
-    {%- endfor -%}
-    {{ return(parts | join(' ') ~ ' compared') }}
-{% endmacro %}
-
-
 {#-
-    Print the counts, and a sample of the keys with both values, in lines of up to 80 characters. `found`: the result of run_comparison. Its 'kinds'
-    are described at read_differences; its 'counts' is a text such as `2 changed, 1 missing`.
+    Print the counts, and a sample of the keys, in lines of up to 80 characters: for a changed key, both values of each differing column; for other
+    keys, all rows without the key's columns. `found`: the result of run_comparison. Its 'kinds' are described at read_differences; its 'counts' is a
+    text such as `2 changed, 1 missing`. `compared`: a text such as `mv: 12,345 rows of the vnodes 3, 7 compared`.
 -#}
 {% macro report_differences(verified, found, compared, sample) %}
     {%- set differ = dbt_backfill.get_count_text(found.differing, 'key') ~ (' differs' if found.differing == 1 else ' differ') -%}
     {%- do log(compared ~ ', ' ~ differ ~ ': ' ~ found.counts, info=true) -%}
+    {%- set names = verified.key | map(attribute='name') | list -%}
     {%- for kind in found.kinds -%}
         {%- for shown in kind.samples -%}
-            {%- for line in dbt_backfill.get_sample_lines(verified, kind.kind, shown) -%} {%- do log('  ' ~ line, info=true) -%} {%- endfor -%}
+            {%- set key, lines = [], [] -%}
+            {%- for name in names -%} {%- do key.append(name ~ '=' ~ shown.key[loop.index0]) -%} {%- endfor -%}
+            {%- do lines.append(dbt_backfill._shortened(kind.kind ~ ' ' ~ key | join(', '), none, 76)) -%}
+            {%- for number in shown['columns'] if kind.kind == 'changed' -%}
+                {%- set expected, actual = shown.promised[0][number], shown.present[0][number] -%}
+                {%- do lines.append('  ' ~ dbt_backfill._shortened(verified.columns[number].name, none, 74)) -%}
+                {%- do lines.append('    expected ' ~ dbt_backfill._shortened(expected, actual, 63)) -%}
+                {%- do lines.append('    found    ' ~ dbt_backfill._shortened(actual, expected, 63)) -%}
+            {%- endfor -%}
+            {%- for word, rows in [('expected ', shown.promised), ('found    ', shown.present)] if kind.kind != 'changed' -%}
+                {%- for row in rows -%}
+                    {%- set values = [] -%}
+                    {%- for column in verified.columns -%}
+                        {%- if column.name not in names -%} {%- do values.append(column.name ~ '=' ~ row[loop.index0]) -%} {%- endif -%}
+                    {%- endfor -%}
+                    {%- do lines.append('    ' ~ word ~ dbt_backfill._shortened(values | join(', ') or 'the key alone', none, 63)) -%}
+                {%- endfor -%}
+            {%- endfor -%}
+            {%- for line in lines -%} {%- do log('  ' ~ line, info=true) -%} {%- endfor -%}
         {%- endfor -%}
     {%- endfor -%}
     {%- if 0 < sample < found.differing -%}
         {%- do log('  and ' ~ dbt_backfill.get_count_text(found.differing - sample, 'key') ~ ' more', info=true) -%}
     {%- endif -%}
-{% endmacro %}
-
-
-{#- Return the lines of one key: for a changed key, both values of each differing column; for other keys, all rows without the key's columns. -#}
-{% macro get_sample_lines(verified, kind, shown) %}
-    {%- set names, key = verified.key | map(attribute='name') | list, [] -%}
-    {%- for name in names -%} {%- do key.append(name ~ '=' ~ shown.key[loop.index0]) -%} {%- endfor -%}
-    {%- set lines = [dbt_backfill._shortened(kind ~ ' ' ~ key | join(', '), none, 76)] -%}
-    {%- if kind == 'changed' -%}
-        {%- for number in shown['columns'] -%}
-            {%- set expected, actual = shown.promised[0][number], shown.present[0][number] -%}
-            {%- do lines.append('  ' ~ dbt_backfill._shortened(verified.columns[number].name, none, 74)) -%}
-            {%- do lines.append('    expected ' ~ dbt_backfill._shortened(expected, actual, 63)) -%}
-            {%- do lines.append('    found    ' ~ dbt_backfill._shortened(actual, expected, 63)) -%}
-        {%- endfor -%}
-        {{ return(lines) }}
-    {%- endif -%}
-    {%- for word, rows in [('expected ', shown.promised), ('found    ', shown.present)] -%}
-        {%- for row in rows -%}
-            {%- set values = [] -%}
-            {%- for column in verified.columns -%}
-                {%- if column.name not in names -%} {%- do values.append(column.name ~ '=' ~ row[loop.index0]) -%} {%- endif -%}
-            {%- endfor -%}
-            {%- do lines.append('    ' ~ word ~ dbt_backfill._shortened(values | join(', ') or 'the key alone', none, 63)) -%}
-        {%- endfor -%}
-    {%- endfor -%}
-    {{ return(lines) }}
 {% endmacro %}
 
 
@@ -230,20 +212,4 @@
     {%- set start = [0, [(differing + [0])[0] - 20, text | length - width + 1] | min] | max -%}
     {%- set shown = ('…' if start else '') ~ text[start:] -%}
     {{ return(shown if shown | length <= width else shown[:width - 1] ~ '…') }}
-{% endmacro %}
-
-
-{#- Print what was repaired. Refuse if keys still differ. `again` is the comparison after the repair; `found`: see report_differences. -#}
-{% macro report_repair(verified, found, again) %}
-    {%- if again.differing -%}
-        {%- do dbt_backfill.refuse(
-            dbt_backfill.get_count_text(again.differing, 'key') ~ ' of ' ~ verified.mv.render() ~ ' still differ'
-                ~ ('s' if again.differing == 1 else '') ~ ' after the repair',
-            'Stop the other writer of this table, and verify the MV again', mv=verified.name
-        ) -%}
-    {%- endif -%}
-    {%- set repaired = dbt_backfill.get_count_text(found.differing, 'key') ~ ' repaired (' ~ found.counts ~ ')' -%}
-    {%- set of_keys = ' of the verified keys' if found.null_keys else ' from the first of these keys to the last' -%}
-    {%- do log(verified.name ~ ': ' ~ repaired, info=true) -%}
-    {%- do log(verified.name ~ ': ' ~ dbt_backfill.get_count_text(again.rows, 'row') ~ of_keys ~ ' compared again, all equal', info=true) -%}
 {% endmacro %}

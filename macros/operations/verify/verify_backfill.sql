@@ -47,7 +47,11 @@
     {%- endif -%}
     {%- set verified, selection = dict(verified, state=defined.state), dict(selection, unsettled=defined.unsettled) -%}
     {%- set found = dbt_backfill.run_comparison(verified, selection) -%}
-    {%- set compared = dbt_backfill.get_compared_text(verified, found, given) -%}
+    {%- set parts = [verified.name ~ ': ' ~ dbt_backfill.get_count_text(found.rows, 'row')] -%}
+    {%- for argument, form in [('vnodes', 'of the vnodes {}'), ('key_from', 'from ({})'), ('key_to', 'to ({})')] if given[argument] is not none -%}
+        {%- do parts.append(form.format(dbt_backfill.as_list(given[argument]) | join(', '))) -%}
+    {%- endfor -%}
+    {%- set compared = parts | join(' ') ~ ' compared' -%}
     {%- if not found.differing -%}
         {%- do dbt_backfill.drop_stages([found.stage], verified.mv) -%}
         {%- do log(compared ~ ', all equal', info=true) -%}
@@ -70,7 +74,17 @@
     {%- endif -%}
     {%- set again = dbt_backfill.run_comparison(verified, narrowed, repaired=true) -%}
     {%- do dbt_backfill.drop_stages([again.stage], verified.mv) -%}
-    {%- do dbt_backfill.report_repair(verified, found, again) -%}
+    {%- if again.differing -%}
+        {%- do dbt_backfill.refuse(
+            dbt_backfill.get_count_text(again.differing, 'key') ~ ' of ' ~ verified.mv.render() ~ ' still differ'
+                ~ ('s' if again.differing == 1 else '') ~ ' after the repair',
+            'Stop the other writer of this table, and verify the MV again', mv=verified.name
+        ) -%}
+    {%- endif -%}
+    {%- set repaired = dbt_backfill.get_count_text(found.differing, 'key') ~ ' repaired (' ~ found.counts ~ ')' -%}
+    {%- set of_keys = ' of the verified keys' if found.null_keys else ' from the first of these keys to the last' -%}
+    {%- do log(verified.name ~ ': ' ~ repaired, info=true) -%}
+    {%- do log(verified.name ~ ': ' ~ dbt_backfill.get_count_text(again.rows, 'row') ~ of_keys ~ ' compared again, all equal', info=true) -%}
 {% endmacro %}
 
 

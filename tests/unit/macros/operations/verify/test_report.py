@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +12,28 @@ from support.macros import Macros
 
 KEY = ["5", "1"]
 LONG = "'" + "a" * 200 + "'"
+
+
+@pytest.fixture
+def verify(macros: Macros, verified: Any) -> Callable[..., list[str]]:
+    """Run verify_backfill, whose comparisons find these results. Return the printed lines."""
+
+    def verify(*found: dict[str, Any], **given: Any) -> list[str]:
+        compared = iter(
+            {"stage": "differing", "null_keys": 0, "low": [], "high": []} | f for f in found
+        )
+        macros.stub("find_backfilled_mv", lambda *_: SimpleNamespace(name="mv"))
+        macros.stub("observe_verified", lambda _: verified)
+        macros.stub("read_selection", lambda *_: {})
+        macros.stub("stage_definition", lambda _, state: {"state": state, "unsettled": None})
+        macros.stub("run_comparison", lambda *_, **__: next(compared))
+        macros.stub("read_differences", lambda *_: [{"kind": "changed", "count": 4, "samples": []}])
+        macros.stub("run_repair", lambda *_: None)
+        macros.stub("drop_stages", lambda *_: None)
+        macros.call("verify_backfill", "mv", **given)
+        return macros.logged
+
+    return verify
 
 
 @pytest.mark.parametrize(
@@ -21,15 +45,17 @@ LONG = "'" + "a" * 200 + "'"
         ({"key_from": 1, "key_to": 2}, "mv: 12,345 rows from (1) to (2) compared"),
     ],
 )
-def test_what_was_compared_is_said(macros: Macros, verified: Any, given: Any, text: str) -> None:
-    assert macros.call("get_compared_text", verified, {"rows": 12345}, given) == text
+def test_what_was_compared_is_said(verify: Callable[..., Any], given: Any, text: str) -> None:
+    assert verify({"rows": 12345, "differing": 0}, **given) == [f"{text}, all equal"]
 
 
 def sample(macros: Macros, verified: Any, kind: str, **shown: Any) -> list[str]:
     empty: dict[str, Any] = {"key": KEY, "promised": [], "present": [], "columns": []}
-    lines: list[str] = macros.call("get_sample_lines", verified, kind, empty | shown)
-    assert all(len(line) <= 78 for line in lines)
-    return lines
+    kinds = [{"kind": kind, "count": 1, "samples": [empty | shown]}]
+    found = {"differing": 1, "kinds": kinds, "counts": f"1 {kind}"}
+    macros.call("report_differences", verified, found, "mv: 9 rows", 10)
+    assert all(len(line) <= 80 for line in macros.logged)
+    return [line.removeprefix("  ") for line in macros.logged[1:]]
 
 
 def test_of_a_changed_key_the_columns_that_differ_are_shown(macros: Macros, verified: Any) -> None:
@@ -88,6 +114,15 @@ def test_keys_that_are_not_shown_are_counted(macros: Macros, verified: Any) -> N
     ]
 
 
-def test_a_repair_that_did_not_hold_is_refused(macros: Macros, verified: Any, refused: Any) -> None:
+def test_what_was_repaired_is_compared_again(verify: Callable[..., Any]) -> None:
+    lines = verify({"rows": 9, "differing": 4}, {"rows": 7, "differing": 0}, repair=True)
+
+    assert lines[-2:] == [
+        "mv: 4 keys repaired (4 changed)",
+        "mv: 7 rows from the first of these keys to the last compared again, all equal",
+    ]
+
+
+def test_a_repair_that_did_not_hold_is_refused(verify: Callable[..., Any], refused: Any) -> None:
     with refused("1 key of lake.mv still differs after the repair. Stop the other writer of"):
-        macros.call("report_repair", verified, {"differing": 4}, {"differing": 1, "rows": 9})
+        verify({"rows": 9, "differing": 4}, {"rows": 9, "differing": 1}, repair=True)
