@@ -176,19 +176,35 @@
 
 
 {#-
-    Copy the rows ahead of the position, or the next `replica_rows` of them, at the plan's version. Return the source of the copy; none if
-    the MV's format cannot keep these rows.
+    Copy the rows ahead of the position, or the next `replica_rows` of them, at the plan's version. Return the source of the copy; none if the MV's
+    format cannot keep these rows, or if another table has the replica's name. With `replicate: always`, refuse these cases.
 -#}
 {% macro make_replica(backfill, state, plan, evidence) %}
     {%- set columns, id = dbt_backfill.get_needed_columns(backfill, plan), local_md5(plan.plan_id ~ 'replica') -%}
-    {%- if not dbt_backfill._can_make(backfill, plan, columns) -%} {{ return(none) }} {%- endif -%}
+    {%- set properties = dbt_backfill._get_replica_properties(backfill, plan, columns, id) -%}
+    {%- set existing, mistakes = dbt_backfill.load_table(backfill.replica), [] -%}
+    {%- if existing is not none and 'dbt_backfill.replica' not in dbt_backfill.read_listed_properties(existing, backfill.replica) -%}
+        {%- do mistakes.append({
+            'fact': backfill.replica.render() ~ ' has the name of its replica, but was not created by this package',
+            'change': "Set replicate='never', or give that table another name",
+        }) -%}
+    {%- endif -%}
+    {%- for column in columns if dbt_backfill.why_no_type(column.type, properties) -%}
+        {%- set why = dbt_backfill.why_no_type(column.type, properties) -%}
+        {%- do mistakes.append({
+            'fact': 'its replica cannot have the column ' ~ column.name ~ ' of the type ' ~ column.type ~ ', because ' ~ why,
+            'change': "Set replicate='never'",
+        }) -%}
+    {%- endfor -%}
+    {%- if mistakes and backfill.options.replicate == 'always' -%} {%- do dbt_backfill.refuse(mistakes[0].fact, mistakes[0].change) -%} {%- endif -%}
+    {%- if mistakes -%} {{ return(none) }} {%- endif -%}
     {%- set bounds = ([plan.range_high] if not plan.last_range else []) + (plan.next_bounds or []) -%}
     {#- A part does not go beyond the last known bound. If no bound is known, all rows ahead are copied. -#}
     {%- set most = dbt_backfill._count_ranges_of_part(backfill, plan) -%}
     {%- set is_whole = most is none or most > bounds | length and plan.bounds_complete -%}
     {%- set ranges = none if is_whole else [most, bounds | length] | min -%}
     {%- set begun = modules.datetime.datetime.now() -%}
-    {%- set sql = dbt_backfill.get_replica_sql(backfill, state, plan, columns, bounds[:ranges] if ranges else bounds, not is_whole, id) -%}
+    {%- set sql = dbt_backfill.get_replica_sql(backfill, state, plan, columns, bounds[:ranges] if ranges else bounds, not is_whole, properties) -%}
     {%- set handler = dbt_backfill.upstream_traits(backfill.upstream).lost_conditions -%}
     {#-
         Drop the previous replica, because some Iceberg tables cannot be replaced: the format version of a table cannot become lower, and a Hive
@@ -248,39 +264,12 @@
 
 
 {#-
-    True if the replica's format can store the columns, and no other table has the replica's name. With `replicate: always`, refuse the run instead of
-    returning false.
--#}
-{% macro _can_make(backfill, plan, columns) %}
-    {%- set existing, is_asked_for = dbt_backfill.load_table(backfill.replica), backfill.options.replicate == 'always' -%}
-    {%- if existing is not none and 'dbt_backfill.replica' not in dbt_backfill.read_listed_properties(existing, backfill.replica) -%}
-        {%- if not is_asked_for -%} {{ return(false) }} {%- endif -%}
-        {%- do dbt_backfill.refuse(
-            backfill.replica.render() ~ ' has the name of its replica, but was not created by this package',
-            "Set replicate='never', or give that table another name"
-        ) -%}
-    {%- endif -%}
-    {%- set properties = dbt_backfill._get_replica_properties(backfill, plan, columns, '') -%}
-    {%- for column in columns -%}
-        {%- set why = dbt_backfill.why_no_type(column.type, properties) -%}
-        {%- if why and not is_asked_for -%} {{ return(false) }} {%- endif -%}
-        {%- if why -%}
-            {%- do dbt_backfill.refuse(
-                'its replica cannot have the column ' ~ column.name ~ ' of the type ' ~ column.type ~ ', because ' ~ why, "Set replicate='never'"
-            ) -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {{ return(true) }}
-{% endmacro %}
-
-
-{#-
     Return the statement that makes the copy. Each partition `__bf_part` holds the keys of one range, or of some neighbouring ranges, in its own
     directory. A distribution only by hash would mix the keys of several ranges in one file. If adaptive execution is on
     (`spark.sql.adaptive.enabled`, the default), the hint lets Spark split a large partition among several tasks. Each task sorts and writes its rows.
     `bounds`: of the ranges ahead; `limited`: true if rows beyond the last bound are left out.
 -#}
-{% macro get_replica_sql(backfill, state, plan, columns, bounds, limited, id) -%}
+{% macro get_replica_sql(backfill, state, plan, columns, bounds, limited, properties) -%}
     {%- set window = {
         'range_low': plan.range_low, 'last_range': not limited, 'range_high': bounds[-1] if limited else none,
         'vnodes': backfill.options.backfill_vnodes, 'vnode_count': plan.vnode_count,
@@ -296,7 +285,7 @@
     {%- set names, step = names + others, bounds | length // 64 + 1 -%}
     {%- set part = dbt_backfill._get_part_sql(plan.key, keys, bounds[step - 1::step], 0) -%}
     create or replace table {{ backfill.replica.render() }}
-    {{ dbt_backfill.get_clauses_of_copy(backfill, backfill.replica, dbt_backfill._get_replica_properties(backfill, plan, columns, id)) }}
+    {{ dbt_backfill.get_clauses_of_copy(backfill, backfill.replica, properties) }}
     partitioned by (__bf_part)
     as
     select /*+ rebalance(__bf_part) */ {{ dbt_backfill.identifiers(names) }}, {{ part }} as __bf_part

@@ -67,9 +67,7 @@
 -#}
 {% macro run_all_hooks(hooks, outside_first) %}
     {%- set inside, outside = [], [] -%}
-    {%- for hook in hooks -%}
-        {%- do (inside if hook.get('transaction', true) else outside).append(dict(hook, transaction=true)) -%}
-    {%- endfor -%}
+    {%- for hook in hooks -%} {%- do (inside if hook.get('transaction', true) else outside).append(dict(hook, transaction=true)) -%} {%- endfor -%}
     {{ run_hooks(outside + inside if outside_first else inside + outside) }}
 {% endmacro %}
 

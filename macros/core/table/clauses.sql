@@ -33,9 +33,7 @@
         {%- set is_older = name == 'format-version' and value | int <= present.get(name, 0) | int -%}
         {%- if not is_older and not (is_default and (of_a_new_table or present.get(name))) -%} {%- do adopted.update({name: value}) -%} {%- endif -%}
     {%- endfor -%}
-    {%- for name in ['dbt_backfill.docs', 'dbt_backfill.partitions'] if present.get(name) -%}
-        {%- do adopted.update({name: ''}) -%}
-    {%- endfor -%}
+    {%- for name in ['dbt_backfill.docs', 'dbt_backfill.partitions'] if present.get(name) -%} {%- do adopted.update({name: ''}) -%} {%- endfor -%}
     {%- if partitions -%} {%- do adopted.update({'dbt_backfill.partitions': tojson(partitions)}) -%} {%- endif -%}
     {{ return(adopted) }}
 {% endmacro %}

@@ -97,16 +97,12 @@
             else 'Iceberg does not allow a column without a name' if is_iceberg and name == ''
             else 'the change data feed of a Delta table reserves this name' if feed and name in of_feed
             else 'the change data feed of a Delta table does not allow a backtick in the name of a column' if feed and '`' in name else none -%}
-        {%- if why -%}
-            {%- do dbt_backfill.refuse("its query returns the column '" ~ column.name ~ "', but " ~ why, 'Give the column another name') -%}
-        {%- endif -%}
-        {%- set why = dbt_backfill.why_no_type(column.type, properties) -%}
-        {%- if why -%}
-            {%- do dbt_backfill.refuse(
-                "its query returns the column '" ~ column.name ~ "' of the type " ~ column.type ~ ', but ' ~ why,
-                'Cast the column to another type, or remove it from the query'
-            ) -%}
-        {%- endif -%}
+        {%- set why_not = dbt_backfill.why_no_type(column.type, properties) -%}
+        {%- do dbt_backfill.refuse_first([
+            {'when': why, 'fact': "its query returns the column '" ~ column.name ~ "', but " ~ why, 'change': 'Give the column another name'},
+            {'when': why_not, 'fact': "its query returns the column '" ~ column.name ~ "' of the type " ~ column.type ~ ', but ' ~ why_not,
+             'change': 'Cast the column to another type, or remove it from the query'},
+        ]) -%}
     {%- endfor -%}
 {% endmacro %}
 
