@@ -35,10 +35,7 @@
     {%- for name in ['slot', 'wait_seconds', 'finite', 'operation', 'sequence', 'deletes', 'before_images', 'position', 'xid'] -%}
         {%- do feed.update({name: options.get(name)}) -%}
     {%- endfor -%}
-    {%- if feed.format == 'debezium' and kind -%}
-        {{ return(dbt_backfill.check_feed_table(feed, dbt_backfill.get_table_columns(upstream))) }}
-    {%- endif -%}
-    {{ return(feed) }}
+    {{ return(dbt_backfill.check_feed_table(feed, dbt_backfill.get_table_columns(upstream)) if feed.format == 'debezium' and kind else feed) }}
 {% endmacro %}
 
 
@@ -94,13 +91,29 @@
     {%- endif -%}
     {%- do dbt_backfill._check_feed_needs(feed, types, needs) -%}
     {%- if feed.format == 'declared' -%} {%- do dbt_backfill.check_sequence(feed, types) -%} {%- endif -%}
-    {%- if feed.format == 'debezium' -%}
-        {{ return(dict(feed, conversions=dbt_backfill._check_debezium_columns(feed, upstream_columns))) }}
+    {%- if feed.format != 'debezium' -%}
+        {%- for column in upstream_columns -%}
+            {%- do dbt_backfill._get_feed_conversion(feed, column, types.get(column.name | lower), converts=false) -%}
+        {%- endfor -%}
+        {{ return(feed) }}
     {%- endif -%}
-    {%- for column in upstream_columns -%}
-        {%- do dbt_backfill._get_feed_conversion(feed, column, types.get(column.name | lower), converts=false) -%}
+    {%- set parts, listed, conversions = {'after': {}, 'before': {}, 'source': {}}, ['after'], {} -%}
+    {%- set sql = 'describe query select after.*, 0 as __bf_before, before.*, 0 as __bf_source, source.* from ' ~ feed.relation.render() -%}
+    {%- for row in dbt_backfill.run_table('look at what the events of the change feed contain', sql) -%}
+        {%- if row[0] in ['__bf_before', '__bf_source'] -%} {%- do listed.append(row[0][5:]) -%}
+        {%- else -%} {%- do parts[listed[-1]].update({row[0] | lower: row[1] | lower}) -%} {%- endif -%}
     {%- endfor -%}
-    {{ return(feed) }}
+    {%- do dbt_backfill._check_feed_needs(feed, parts.source, [
+        ('lsn', ['bigint']), ('sequence', ['string']), ('txId', ['bigint', 'int']), ('schema', ['string']), ('table', ['string']),
+        ('snapshot', ['string']),
+    ]) -%}
+    {%- for column in upstream_columns -%}
+        {%- set type, before = parts.after.get(column.name | lower), parts.before.get(column.name | lower) -%}
+        {%- do dbt_backfill._get_feed_conversion(feed, column, before, converts=before == type) -%}
+        {%- set conversion = dbt_backfill._get_feed_conversion(feed, column, type, converts=before == type) -%}
+        {%- if conversion -%} {%- do conversions.update({column.name | lower: conversion}) -%} {%- endif -%}
+    {%- endfor -%}
+    {{ return(dict(feed, conversions=conversions)) }}
 {% endmacro %}
 
 
@@ -120,28 +133,6 @@
             ) -%}
         {%- endif -%}
     {%- endfor -%}
-{% endmacro %}
-
-
-{% macro _check_debezium_columns(feed, upstream_columns) %}
-    {%- set parts, listed = {'after': {}, 'before': {}, 'source': {}}, ['after'] -%}
-    {%- set sql = 'describe query select after.*, 0 as __bf_before, before.*, 0 as __bf_source, source.* from ' ~ feed.relation.render() -%}
-    {%- for row in dbt_backfill.run_table('look at what the events of the change feed contain', sql) -%}
-        {%- if row[0] in ['__bf_before', '__bf_source'] -%} {%- do listed.append(row[0][5:]) -%}
-        {%- else -%} {%- do parts[listed[-1]].update({row[0] | lower: row[1] | lower}) -%} {%- endif -%}
-    {%- endfor -%}
-    {%- do dbt_backfill._check_feed_needs(feed, parts.source, [
-        ('lsn', ['bigint']), ('sequence', ['string']), ('txId', ['bigint', 'int']), ('schema', ['string']), ('table', ['string']),
-        ('snapshot', ['string']),
-    ]) -%}
-    {%- set conversions = {} -%}
-    {%- for column in upstream_columns -%}
-        {%- set type, before = parts.after.get(column.name | lower), parts.before.get(column.name | lower) -%}
-        {%- do dbt_backfill._get_feed_conversion(feed, column, before, converts=before == type) -%}
-        {%- set conversion = dbt_backfill._get_feed_conversion(feed, column, type, converts=before == type) -%}
-        {%- if conversion -%} {%- do conversions.update({column.name | lower: conversion}) -%} {%- endif -%}
-    {%- endfor -%}
-    {{ return(conversions) }}
 {% endmacro %}
 
 

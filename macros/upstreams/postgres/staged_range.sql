@@ -148,8 +148,7 @@
     {%- if count == 1 -%} {{ return(scan) }} {%- endif -%}
     {%- set keys, ranged, counts, bounds = plan.key, dbt_backfill.kind_reads_range(plan) and not plan.get('fills'), [], [] -%}
     {%- set window = dbt_backfill.window_predicate(keys, dbt_backfill.upstream_columns(keys), plan if ranged else {'last_range': true}) -%}
-    {%- set limit = plan.get('backfill_rate_limit') if ranged else none -%}
-    {%- set rows = limit -%}
+    {%- set rows = plan.get('backfill_rate_limit') if ranged else none -%}
     {%- if not rows -%}
         {%- set sql = "select to_json(named_struct('rows', "
             ~ dbt_backfill.postgres_row_count_sql(backfill.upstream, dbt_backfill.get_source(plan).version) ~ '))' -%}

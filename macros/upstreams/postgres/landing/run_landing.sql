@@ -291,17 +291,15 @@
     {%- set landing, confirmed, marks = dbt_backfill.read_landed_places(landing), landing.confirmed, [] -%}
     {%- for table in landing.tables -%}
         {%- set landed, timeline = table.landed, table.facts.timeline -%}
-        {%- if landed is none -%}
-            {%- do marks.append({'table': table, 'op': 'w', 'position': confirmed}) -%}
-        {%- elif confirmed > landed -%}
-            {%- do marks.append({'table': table, 'op': 'g', 'position': confirmed,
-                'why': 'events between ' ~ landed ~ ' and ' ~ confirmed ~ ' were lost with the slot ' ~ landing.slot}) -%}
-        {%- elif table.timeline != timeline -%}
-            {%- do marks.append({'table': table, 'op': 'g', 'position': landed + 1,
-                'why': 'the timeline of the WAL is ' ~ timeline ~ ', but was ' ~ table.timeline}) -%}
-        {%- elif confirmed < landed and dbt_backfill.tells_otherwise(landing, table) -%}
-            {%- do marks.append({'table': table, 'op': 'g', 'position': landed + 1, 'why': 'the slot ' ~ landing.slot ~ ' has other events between '
-                ~ confirmed ~ ' and ' ~ landed ~ ' than have landed, so the database was restored'}) -%}
+        {%- set why = none if landed is none
+            else 'events between ' ~ landed ~ ' and ' ~ confirmed ~ ' were lost with the slot ' ~ landing.slot if confirmed > landed
+            else 'the timeline of the WAL is ' ~ timeline ~ ', but was ' ~ table.timeline if table.timeline != timeline
+            else 'the slot ' ~ landing.slot ~ ' has other events between ' ~ confirmed ~ ' and ' ~ landed
+                ~ ' than have landed, so the database was restored'
+                if confirmed < landed and dbt_backfill.tells_otherwise(landing, table) else none -%}
+        {%- if landed is none or why -%}
+            {%- set position = confirmed if landed is none else [confirmed, landed + 1] | max -%}
+            {%- do marks.append({'table': table, 'op': 'g' if why else 'w', 'position': position, 'why': why}) -%}
         {%- endif -%}
     {%- endfor -%}
     {%- if not marks -%} {{ return(landing) }} {%- endif -%}
