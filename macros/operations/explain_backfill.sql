@@ -24,8 +24,16 @@
     {%- set backfill = dict(
         dbt_backfill.get_backfill(dbt_backfill.get_node_relation(node), render(node.raw_code) | trim), name=dbt_backfill.get_model_name(node)
     ) -%}
-    {%- set observed = dbt_backfill._observe_explained(backfill) -%}
-    {%- if observed.get('taken') -%} {{ return([observed.taken]) }} {%- endif -%}
+    {%- set found, mv = dbt_backfill.observe_tables(backfill), backfill.mv.render() -%}
+    {%- if found.get('takeover') -%}
+        {{ return(['the next run replaces ' ~ mv ~ ', which is not an MV yet' if found.takeover == 'replace'
+            else 'the next run adopts ' ~ mv ~ ': its rows are compared with its query'
+                ~ dbt_backfill.get_slices_text(backfill.options.backfill_rate_limit) ~ ', and only what differs is written']) }}
+    {%- endif -%}
+    {#- If a first run died after it had stored its plan, the next run continues this plan. -#}
+    {%- set left = none if found.get('observed') or found.is_of_another_model else found.left.get('planned') -%}
+    {%- set observed = found.get('observed') or found.missing -%}
+    {%- set observed = dict(observed, state=dict(observed.state, planned=left)) if left else observed -%}
     {%- set state, planned = dbt_backfill.observe_mv(backfill, observed.state), observed.state.get('planned') -%}
     {#- Make this decision in the same way as before the first barrier of a run. -#}
     {%- set rebuild = none if state.get('missing') else dbt_backfill.find_change(backfill, state, observed.analysis).rebuild -%}
@@ -60,22 +68,6 @@
 {% endmacro %}
 
 
-{#- Return the same as observe_state, but write nothing. If the next run takes over a table, return {'taken': the line to print}. -#}
-{% macro _observe_explained(backfill) %}
-    {%- set found = dbt_backfill.observe_tables(backfill) -%}
-    {%- if found.get('observed') -%}
-        {{ return(found.observed) }}
-    {%- elif found.get('takeover') == 'replace' -%}
-        {{ return({'taken': 'the next run replaces ' ~ backfill.mv.render() ~ ', which is not an MV yet'}) }}
-    {%- elif found.get('takeover') -%}
-        {{ return({'taken': 'the next run adopts ' ~ backfill.mv.render() ~ ': its rows are compared with its query'
-            ~ dbt_backfill.get_slices_text(backfill.options.backfill_rate_limit) ~ ', and only what differs is written'}) }}
-    {%- endif -%}
-    {%- set missing, planned = found.missing, found.left.get('planned') -%}
-    {{ return(dict(missing, state=dict(missing.state, planned=planned)) if planned and not found.is_of_another_model else missing) }}
-{% endmacro %}
-
-
 {#- Return the lines about the next barrier. The last line lists the statements with which the barrier writes. -#}
 {% macro _get_plan_lines(backfill, state, plan, replica) %}
     {%- set has_changes = dbt_backfill.has_changes(state, plan) -%}
@@ -101,61 +93,8 @@
 
 {#- Return the lines about the ranges ahead: their rows, barriers and runs, their source, and their bytes. -#}
 {% macro _get_range_lines(backfill, state, plan, replica) %}
-    {%- set ahead = dbt_backfill._measure_ahead(backfill, state, plan, replica) -%}
-    {%- set options, ranges, runs = backfill.options, dbt_backfill.count_ranges_ahead(plan), [1] -%}
-    {%- set limit = options.backfill_rate_limit -%}
-    {%- for left, of_a_run in [(ranges, options.barriers_per_run), (ahead.rows, options.run_rows)] if of_a_run -%}
-        {%- do runs.append((left / of_a_run) | round(0, 'ceil') | int) -%}
-    {%- endfor -%}
-    {#- The number of runs is a minimum if there may be more ranges, or if a budget may shorten a range. It is also a minimum with run_minutes,
-        because it is not known how many barriers fit into this time. -#}
-    {%- set is_least = not plan.get('bounds_complete') and not plan.last_range or options.run_minutes or options.run_rows -%}
-    {%- set lines = [
-        '{:,} rows are left, in '.format(ahead.rows) ~ dbt_backfill.get_ranges_text(plan)
-            ~ (' of up to {:,} rows'.format(limit) if limit else ', because the model has no backfill_rate_limit'),
-        'a barrier for each, in ' ~ ('about ' if options.barrier_seconds else 'at least ' if is_least else '')
-            ~ dbt_backfill.get_count_text(runs | max, 'run') ~ ' of dbt'
-            ~ ('; barrier_seconds will change the size of later ranges' if options.barrier_seconds else ''),
-    ] -%}
-    {%- if replica -%}
-        {%- do lines.append('the ranges are read from ' ~ backfill.replica.render()) -%}
-    {%- elif ranges != 1 and dbt_backfill.may_replicate(backfill) -%}
-        {%- set so = ', so ' if ahead.known or ahead.copies else '; a run that uses the bounds of an earlier run does not know that, so ' -%}
-        {%- do lines.append(
-            'replicate is ' ~ options.replicate ~ ': ' ~ (dbt_backfill.get_scans_text(backfill, plan, ahead) ~ so if ahead.scans else '')
-                ~ ('the rows are first copied in the order of the key' if ahead.copies else 'the ranges are read from the upstream')
-        ) -%}
-    {%- endif -%}
-    {%- if ahead.bytes -%}
-        {%- set left, scans = ahead.bytes / 1000000, 1 if ahead.copies or replica else [ahead.scans or 1, ranges] | min -%}
-        {%- set of_a_range = '{:,.1f} MB'.format(left * scans / ranges) -%}
-        {%- set left = '{:,.1f} MB'.format(left) -%}
-        {#- The size of the columns that the query does not need is not known. -#}
-        {%- set unneeded = ', at most: columns that are not needed are left out' -%}
-        {%- if ahead.copies -%}
-            {%- set parts = dbt_backfill.count_parts(backfill, plan) -%}
-            {%- set copying = 'the copy reads ' ~ left ~ ' once' if parts == 1
-                else 'each of about ' ~ dbt_backfill.get_count_text(parts, 'part') ~ ' of the copy reads ' ~ left -%}
-            {%- do lines.append(copying ~ '; a range then reads about ' ~ of_a_range ~ ' of it' ~ unneeded) -%}
-        {%- else -%}
-            {%- set source = ' of the copy' if replica else ' of the ' ~ left ~ ' of the upstream that are left' -%}
-            {%- do lines.append('a range reads about ' ~ of_a_range ~ source ~ unneeded) -%}
-        {%- endif -%}
-    {%- endif -%}
-    {{ return(lines) }}
-{% endmacro %}
-
-
-{#-
-    Return how much is left, including the range of the plan: {
-      'rows': the number of rows that are left,
-      'scans': see get_bounds_sql; none if it is not known,
-      'bytes': the bytes of the rows that are left, as their share of the upstream's files; none if it is not known,
-      'known': true if a run knows these scans. A run measures them only when it finds the bounds of ranges,
-      'copies': true if a run would first copy the rows of the ranges
-    }
--#}
-{% macro _measure_ahead(backfill, state, plan, replica) %}
+    {#- How many rows are left, including the range of the plan, and the scans, see get_bounds_sql; none if they are not known. A run knows the scans,
+        so that it may make a replica, only if it or an earlier run has measured them together with the bounds of ranges. -#}
     {%- set known = plan.get('evidence') or dbt_backfill.get_known_evidence(state, dbt_backfill.get_source(state.committed, 'replica')) -%}
     {%- set evidence = known -%}
     {%- if not evidence and not replica and not plan.last_range and not dbt_backfill.upstream_traits(backfill.upstream).stages_ranges -%}
@@ -166,12 +105,48 @@
         {%- set counted = dbt_backfill.run_json('count the rows of the upstream', "select to_json(named_struct('rows', " ~ total ~ '))')[0] -%}
         {%- set evidence = {'rows': [(counted.get('rows') or 0) - (state.row_count or 0), 0] | max, 'scans': none} -%}
     {%- endif -%}
-    {%- set bytes, rows = dbt_backfill.ask(backfill.upstream, 'byte_count')(backfill.upstream), evidence.rows -%}
-    {{ return({
-        'rows': rows,
-        'scans': evidence.get('scans'),
-        'known': known is not none,
-        'bytes': bytes * rows / [rows + (state.row_count or 0), 1] | max if bytes else none,
-        'copies': not replica and dbt_backfill.may_replicate(backfill) and dbt_backfill.wants_replica(backfill, plan, known),
-    }) }}
+    {%- set rows, scans, bytes = evidence.rows, evidence.get('scans'), dbt_backfill.ask(backfill.upstream, 'byte_count')(backfill.upstream) -%}
+    {%- set copies = not replica and dbt_backfill.may_replicate(backfill) and dbt_backfill.wants_replica(backfill, plan, known) -%}
+    {%- set options, ranges, runs = backfill.options, dbt_backfill.count_ranges_ahead(plan), [1] -%}
+    {%- set limit = options.backfill_rate_limit -%}
+    {%- for left, of_a_run in [(ranges, options.barriers_per_run), (rows, options.run_rows)] if of_a_run -%}
+        {%- do runs.append((left / of_a_run) | round(0, 'ceil') | int) -%}
+    {%- endfor -%}
+    {#- The number of runs is a minimum if there may be more ranges, or if a budget may shorten a range. It is also a minimum with run_minutes,
+        because it is not known how many barriers fit into this time. -#}
+    {%- set is_least = not plan.get('bounds_complete') and not plan.last_range or options.run_minutes or options.run_rows -%}
+    {%- set lines = [
+        '{:,} rows are left, in '.format(rows) ~ dbt_backfill.get_ranges_text(plan)
+            ~ (' of up to {:,} rows'.format(limit) if limit else ', because the model has no backfill_rate_limit'),
+        'a barrier for each, in ' ~ ('about ' if options.barrier_seconds else 'at least ' if is_least else '')
+            ~ dbt_backfill.get_count_text(runs | max, 'run') ~ ' of dbt'
+            ~ ('; barrier_seconds will change the size of later ranges' if options.barrier_seconds else ''),
+    ] -%}
+    {%- if replica -%}
+        {%- do lines.append('the ranges are read from ' ~ backfill.replica.render()) -%}
+    {%- elif ranges != 1 and dbt_backfill.may_replicate(backfill) -%}
+        {%- set so = ', so ' if known or copies else '; a run that uses the bounds of an earlier run does not know that, so ' -%}
+        {%- do lines.append(
+            'replicate is ' ~ options.replicate ~ ': ' ~ (dbt_backfill.get_scans_text(backfill, plan, evidence) ~ so if scans else '')
+                ~ ('the rows are first copied in the order of the key' if copies else 'the ranges are read from the upstream')
+        ) -%}
+    {%- endif -%}
+    {%- if bytes and rows -%}
+        {#- The rows that are left have their share of the bytes of the upstream's files. -#}
+        {%- set megabytes = bytes * rows / (rows + (state.row_count or 0)) / 1000000 -%}
+        {%- set of_a_range = '{:,.1f} MB'.format(megabytes * (1 if copies or replica else [scans or 1, ranges] | min) / ranges) -%}
+        {%- set left = '{:,.1f} MB'.format(megabytes) -%}
+        {#- The size of the columns that the query does not need is not known. -#}
+        {%- set unneeded = ', at most: columns that are not needed are left out' -%}
+        {%- if copies -%}
+            {%- set parts = dbt_backfill.count_parts(backfill, plan) -%}
+            {%- set copying = 'the copy reads ' ~ left ~ ' once' if parts == 1
+                else 'each of about ' ~ dbt_backfill.get_count_text(parts, 'part') ~ ' of the copy reads ' ~ left -%}
+            {%- do lines.append(copying ~ '; a range then reads about ' ~ of_a_range ~ ' of it' ~ unneeded) -%}
+        {%- else -%}
+            {%- set source = ' of the copy' if replica else ' of the ' ~ left ~ ' of the upstream that are left' -%}
+            {%- do lines.append('a range reads about ' ~ of_a_range ~ source ~ unneeded) -%}
+        {%- endif -%}
+    {%- endif -%}
+    {{ return(lines) }}
 {% endmacro %}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from hashlib import md5
 from typing import Any
 
@@ -153,15 +154,23 @@ def test_a_run_that_goes_on_with_bounds_of_before_copies_by_what_was_known_then(
 
 # -- what a run would begin with ---------------------------------------------------------------
 
+NODE = {"unique_id": "model.p.mv", "name": "mv", "schema": "lake", "raw_code": "select 1 as id"}
+
+
+class Observed(Exception):
+    """The state is known."""
+
 
 @pytest.fixture
 def observe(macros: Macros, backfill: Any, analysis: Any, make_state: Any) -> Callable[..., Any]:
-    """Return what is observed of an MV if these tables exist."""
+    """Return the state of an MV if these tables exist, or the line about their takeover."""
     macros.stub(
         "observe_missing",
         lambda *_: {"state": {"missing": True, "committed": {}}, "analysis": analysis},
     )
     macros.stub("observe_existing", lambda *_, **__: {"state": "that of an MV"})
+    macros.stub("get_backfill", lambda *_: backfill)
+    macros.context["render"] = lambda code: code
     macros.context["should_full_refresh"] = lambda: False
     macros.context["model"] = {"unique_id": "model.p.mv", "name": "mv"}
     backfill["options"]["replace_existing"] = False
@@ -170,7 +179,17 @@ def observe(macros: Macros, backfill: Any, analysis: Any, make_state: Any) -> Ca
         own = {"dbt_backfill.id": "b1", "dbt_backfill.format": "2"}
         found = {"mv": properties, "mv__progress": own}
         macros.tables = {f"lake.{name}": Table(properties=found[name]) for name in there}
-        return macros.call("_observe_explained", backfill)
+        seen: list[Any] = []
+
+        def observe_mv(_: Any, state: Any) -> None:
+            seen.append(state)
+            raise Observed
+
+        macros.stub("observe_mv", observe_mv)
+        with suppress(Observed):
+            [line] = macros.call("get_explained_lines", NODE)
+            return line
+        return seen[0]
 
     return observe
 
@@ -179,11 +198,11 @@ def test_a_table_that_was_marked_is_adopted_by_the_next_run(
     macros: Macros, observe: Callable[..., Any]
 ) -> None:
     marked = {"dbt_backfill.adopt": md5(b"model.p.mv").hexdigest()}
-    assert observe(marked, "mv")["taken"] == (
+    assert observe(marked, "mv") == (
         "the next run adopts lake.mv: its rows are compared with its query, up to 10 rows of the"
         " upstream per barrier, and only what differs is written"
     )
-    assert observe({}, "mv", "mv__progress") == {"state": "that of an MV"}
+    assert observe({}, "mv", "mv__progress") == "that of an MV"
 
 
 def test_what_a_first_run_has_left_that_died_is_gone_on_with(
@@ -194,14 +213,14 @@ def test_what_a_first_run_has_left_that_died_is_gone_on_with(
     macros.stub("read_state", lambda *_: left)
     macros.stub("find_difference", lambda *_: macros.context["difference"])
     macros.context["difference"] = None
-    assert observe({}, "mv__progress")["state"] == {
+    assert observe({}, "mv__progress") == {
         "missing": True,
         "committed": {},
         "planned": planned,
     }
     macros.context["difference"] = "its query changed"
-    assert "planned" not in observe({}, "mv__progress")["state"]
-    assert "planned" not in observe({})["state"]
+    assert "planned" not in observe({}, "mv__progress")
+    assert "planned" not in observe({})
 
 
 def test_a_state_without_its_mv_is_refused(
