@@ -120,8 +120,7 @@
     {%- set state = dbt_backfill.read_state(next, of_mv=true) -%}
     {%- if state.get('planned') or state.epoch != filled.state.epoch -%} {{ return(none) }} {%- endif -%}
     {#- After a write of another writer, the next generation is compared first. -#}
-    {%- set is_iceberg = next.options.file_format == 'iceberg' -%}
-    {%- set state = dbt_backfill.observe_mv(next, dict(state, mv_head=version if is_iceberg else none)) -%}
+    {%- set state = dbt_backfill.observe_mv(next, dict(state, mv_head=version if next.options.file_format == 'iceberg' else none)) -%}
     {%- if state.foreign_write -%} {{ return(none) }} {%- endif -%}
     {{ return({'backfill': next, 'state': state, 'version': none if version == 'none' else version}) }}
 {% endmacro %}

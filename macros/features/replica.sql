@@ -181,7 +181,14 @@
 -#}
 {% macro make_replica(backfill, state, plan, evidence) %}
     {%- set columns, id = dbt_backfill.get_needed_columns(backfill, plan), local_md5(plan.plan_id ~ 'replica') -%}
-    {%- set properties = dbt_backfill._get_replica_properties(backfill, plan, columns, id) -%}
+    {#- The key's columns come first, and the replica keeps statistics only for them, because barriers skip files only by the key. -#}
+    {%- set types, indexed = columns | map(attribute='type') | list, plan.key | length | string -%}
+    {%- set own = {'write.distribution-mode': 'none', 'write.metadata.metrics.max-inferred-column-defaults': indexed}
+        if backfill.options.file_format == 'iceberg' else dict(
+            dbt_backfill.get_needed_features(columns | map(attribute='name') | list + types, types), **{'delta.dataSkippingNumIndexedCols': indexed}
+        ) -%}
+    {%- set copied = dbt_backfill.ask(backfill.upstream, 'copy_properties')(dbt_backfill.get_source(plan)) -%}
+    {%- set properties = dict({'dbt_backfill.replica': id}, **dict(own, **copied)) -%}
     {%- set existing, mistakes = dbt_backfill.load_table(backfill.replica), [] -%}
     {%- if existing is not none and 'dbt_backfill.replica' not in dbt_backfill.read_listed_properties(existing, backfill.replica) -%}
         {%- do mistakes.append({
@@ -206,10 +213,8 @@
     {%- set begun = modules.datetime.datetime.now() -%}
     {%- set sql = dbt_backfill.get_replica_sql(backfill, state, plan, columns, bounds[:ranges] if ranges else bounds, not is_whole, properties) -%}
     {%- set handler = dbt_backfill.upstream_traits(backfill.upstream).lost_conditions -%}
-    {#-
-        Drop the previous replica, because some Iceberg tables cannot be replaced: the format version of a table cannot become lower, and a Hive
-        metastore compares columns by their positions.
-    -#}
+    {#- Drop the previous replica, because some Iceberg tables cannot be replaced: the format version of a table cannot become lower, and a Hive
+        metastore compares columns by their positions. -#}
     {%- if backfill.options.file_format == 'iceberg' -%} {%- do dbt_backfill.drop_own_replica(backfill) -%} {%- endif -%}
     {#- If Spark reports that files of the upstream do not exist any more, the script catches this condition and returns `lost`. -#}
     {%- if handler -%}
@@ -304,23 +309,6 @@
         ~ dbt_backfill._get_part_sql(keys, columns, bounds[:middle], first) ~ ', '
         ~ dbt_backfill._get_part_sql(keys, columns, bounds[middle + 1:], first + middle + 1) ~ ')') }}
 {%- endmacro %}
-
-
-{#-
-    Return the properties of the replica. The key's columns come first, and the replica keeps statistics only for them, because barriers skip
-    files only by the key.
--#}
-{% macro _get_replica_properties(backfill, plan, columns, id) %}
-    {%- set names, types = columns | map(attribute='name') | list, columns | map(attribute='type') | list -%}
-    {%- set own, indexed = {'dbt_backfill.replica': id}, plan.key | length | string -%}
-    {%- if backfill.options.file_format == 'iceberg' -%}
-        {%- do own.update({'write.distribution-mode': 'none', 'write.metadata.metrics.max-inferred-column-defaults': indexed}) -%}
-    {%- else -%}
-        {%- do own.update(dbt_backfill.get_needed_features(names + types, types)) -%}
-        {%- do own.update({'delta.dataSkippingNumIndexedCols': indexed}) -%}
-    {%- endif -%}
-    {{ return(dict(own, **dbt_backfill.ask(backfill.upstream, 'copy_properties')(dbt_backfill.get_source(plan)))) }}
-{% endmacro %}
 
 
 {#- Drop the replica, if there is one and it was created by this package. -#}

@@ -196,9 +196,9 @@
 {#- Return the rows of a table's description that describe its partitioning: the column's name, and on Iceberg the transform. -#}
 {% macro find_partitions(described) %}
     {%- set found, headings = [], [''] -%}
-    {%- for row in described if row[0] -%}
+    {%- for row in described if row[0] and row[0] != '# col_name' -%}
         {%- if row[0].startswith('# ') -%}
-            {%- if row[0] != '# col_name' -%} {%- do headings.append(row[0]) -%} {%- endif -%}
+            {%- do headings.append(row[0]) -%}
         {%- elif headings[-1].startswith('# Partition') -%}
             {%- do found.append(row) -%}
         {%- endif -%}

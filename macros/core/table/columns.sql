@@ -251,11 +251,19 @@
         {%- set does = 'returns ' ~ column.name ~ ' as ' ~ column.type ~ ' instead of ' ~ column.was -%}
         {%- do changes.append({'name': column.name, 'does': does, 'done': 'widened', 'property': 'delta.enableTypeWidening', 'value': 'true'}) -%}
     {%- endfor -%}
-    {%- set layout = dbt_backfill._read_layout(mv, properties) if columns.drops else '' -%}
-    {%- if columns.drops and dbt_backfill.get_file_format() == 'iceberg' -%}
+    {#- `layout` has all columns by which the table is partitioned, clustered or sorted, and the columns that identify its rows. -#}
+    {%- set layout = [] -%}
+    {%- if columns.drops and dbt_backfill.get_file_format() == 'delta' -%}
+        {%- set detail = dbt_backfill.run_table('describe ' ~ mv.identifier, 'describe detail ' ~ table)[0] -%}
+        {%- do layout.extend([detail['partitionColumns'], detail['clusteringColumns']]) -%}
+    {%- elif columns.drops -%}
+        {%- do layout.extend([properties.get('sort-order', ''), properties.get('identifier-fields', '')]) -%}
+        {%- set described = dbt_backfill.run_table('describe ' ~ mv.identifier, 'describe table extended ' ~ table) -%}
+        {%- for row in dbt_backfill.find_partitions(described) -%} {%- do layout.append(row[0] ~ ' ' ~ (row[1] or '')) -%} {%- endfor -%}
         {%- set present = dbt_backfill.get_table_columns(mv) | map(attribute='name') | list -%}
         {%- do dbt_backfill.run_check_of_lost_partitions(mv, present | reject('in', columns.drops) | list) -%}
     {%- endif -%}
+    {%- set layout = layout | join(' ') -%}
     {%- if dbt_backfill.is_redacted(layout) -%}
         {%- do dbt_backfill.refuse('its query ' ~ changes[0].does ~ ', but Spark hides whether ' ~ table ~ ' is sorted by this column', undo) -%}
     {%- endif -%}
@@ -279,19 +287,6 @@
             ) -%}
         {%- endfor -%}
     {%- endfor -%}
-{% endmacro %}
-
-
-{#- Return one text with all columns by which the table is partitioned, clustered or sorted, and the columns that identify its rows. -#}
-{% macro _read_layout(mv, properties) %}
-    {%- if dbt_backfill.get_file_format() == 'delta' -%}
-        {%- set detail = dbt_backfill.run_table('describe ' ~ mv.identifier, 'describe detail ' ~ mv.render())[0] -%}
-        {{ return(detail['partitionColumns'] ~ ' ' ~ detail['clusteringColumns']) }}
-    {%- endif -%}
-    {%- set parts = [properties.get('sort-order', ''), properties.get('identifier-fields', '')] -%}
-    {%- set described = dbt_backfill.run_table('describe ' ~ mv.identifier, 'describe table extended ' ~ mv.render()) -%}
-    {%- for row in dbt_backfill.find_partitions(described) -%} {%- do parts.append(row[0] ~ ' ' ~ (row[1] or '')) -%} {%- endfor -%}
-    {{ return(parts | join(' ')) }}
 {% endmacro %}
 
 

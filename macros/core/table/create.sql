@@ -119,10 +119,8 @@
         {%- do comments.update({'the MV': 'comment on table ' ~ mv ~ ' is ' ~ dbt_backfill.string_literal(model.description)}) -%}
     {%- endif -%}
     {%- if config.persist_column_docs() -%}
-        {#-
-            dbt-spark's own persist_docs loses backslashes and `${…}` of a description. So this macro sends its own statements. In a new MV, a column
-            without a description has no comment. In an existing MV, the column may have an old comment, which has to be removed.
-        -#}
+        {#- dbt-spark's own persist_docs loses backslashes and `${…}` of a description. So this macro sends its own statements. In a new MV, a column
+            without a description has no comment. In an existing MV, the column may have an old comment, which has to be removed. -#}
         {%- for name, column in validate_doc_columns(backfill.mv, model.columns, present).items()
                 if column.description or (found or {}).get('docs') -%}
             {%- do comments.update({'the column ' ~ name: 'alter table ' ~ mv ~ ' alter column ' ~ dbt_backfill.identifier(name)

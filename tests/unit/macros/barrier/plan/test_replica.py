@@ -178,7 +178,6 @@ def copy(
     macros.context["model"] = SimpleNamespace(name="mv", alias="mv")
     macros.context["adapter"].cache_added = lambda relation: ""
     macros.stub("get_needed_columns", lambda *_: [{"name": "id", "type": "bigint"}])
-    macros.stub("_get_replica_properties", lambda *_: {})
 
     def copy(bounds: int, replica_rows: int | None = None, **plan: Any) -> int | None:
         options["replica_rows"] = replica_rows
