@@ -241,9 +241,9 @@ def check_every_version(
 ) -> Checked:
     """Raise `Inexact` unless every version of the MV is an allowed prefix, in the right order.
 
-    `progress` contains the committed states in order. The MV was created with the first state.
-    Between two commits of the progress table, the MV moves through the three prefixes that the
-    module's docstring describes. At the second commit the MV is at the last prefix. The MV's
+    `progress` contains the committed states in order; the first state was written when the MV was
+    created. Between two commits of the progress table, the MV moves through the three prefixes that
+    the module's docstring describes. At the second commit the MV is at the last prefix. The MV's
     versions directly before and after the commit of a dirty state are not checked.
 
     :param covered: returns the rows of an MV up to positions; needed if there may be sweeps

@@ -88,10 +88,10 @@
 {#-
     Return an attempt to store a plan. Return {'waits'} instead if the rows of a live database may show changes that the feed has not landed. An
     attempt is {
-      'plan': as it would be stored, but without the numbers of rows, which the script counts,
+      'plan': the plan to store, but without the numbers of rows, which the planning script counts,
       'most_rows': the plan is stored only if its range has at most this number of rows; none if any number is allowed,
-      'range_from': the copy from which the range is to be read, as a source of the plan; none for the upstream itself,
-      'keys_are_unique': true if an earlier attempt found equal hashes, but no equal keys
+      'range_from': the copy of the upstream from which the range is read, as a source of the plan; none to read the upstream itself,
+      'keys_are_unique': true if an earlier attempt found equal hashes, then compared the keys themselves, and found no duplicates
     }
 
     If the upstream is a live database, the rows that the plan reads are staged here. If the feed reports an event without a key, such as a TRUNCATE,

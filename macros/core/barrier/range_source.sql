@@ -74,11 +74,11 @@
     script also sets the variable `overlaid`, which is null if the changes are gone: {
       'count': the number of keys in the view,
       'doubtful': the number of keys whose state in the version of the plan is unknown. The state of a key is known if its first event agrees with the
-        number of rows that the copy has of the key (one or none). The state of a null key is never known. If a column has another type than in the
-        copy, such as a struct with a new field, `doubtful` is one higher
+        number of rows that the copy has of the key (one or none). The state of a null key is never known. `doubtful` also counts one if a column's
+        type in the plan's version differs from its type in the copy, for example because a struct has a new field
     }
-    The parts of the script are in 'setup': {'declarations', 'statements', 'views': the names of the views that they make}. 'setup' is none if the
-    copy has the plan's version, because then nothing can have changed.
+    'setup' has the parts of the script: {'declarations', 'statements', 'views': the names of the views that they make}. If the copy already has the
+    plan's version, nothing can have changed, and 'setup' is none.
 
     Arguments:
       copy (dict): as a source of the plan; its definition has the 'version' of the upstream that was copied, and the 'columns'.

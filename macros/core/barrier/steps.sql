@@ -110,10 +110,10 @@
         where {{ dbt_backfill.get_fence(backfill, plan) }} {{ 'and ' ~ kept if kept }}
     {%- endset -%}
     {%- if backfill.options.file_format == 'iceberg' and state.committed.kind in ['create', 'reset'] and not state.dirty -%}
-        {%- set seen = state.get('mv_seen') or 'none' -%}
-        {%- set checked = ", 'validate-from-snapshot-id' = '" ~ seen ~ "'" if seen != 'none' else '' -%}
-        {{ return('insert overwrite ' ~ backfill.mv.render() ~ " with ('isolation-level' = 'serializable', 'distribution-mode' = 'none'"
-            ~ checked ~ ') by name\n' ~ rows) }}
+        {%- set distribution = (config.get('tblproperties') or {}).get('write.merge.distribution-mode', 'none') -%}
+        {%- set seen, checks = state.get('mv_seen') or 'none', {'isolation-level': 'serializable', 'distribution-mode': distribution} -%}
+        {%- if seen != 'none' -%} {%- do checks.update({'validate-from-snapshot-id': seen}) -%} {%- endif -%}
+        {{ return('insert overwrite ' ~ backfill.mv.render() ~ ' with ' ~ dbt_backfill.property_list(checks) ~ ' by name\n' ~ rows) }}
     {%- endif -%}
     merge into {{ backfill.mv.render() }} as mv
     using (

@@ -58,7 +58,7 @@ def find(macros: Macros, backfill: Any, analysis: Any, make_state: Callable[...,
     def find(changes: Any = None, options: Any = None, **state: Any) -> str | None:
         """Return why the MV must be rebuilt, or None.
 
-        `changes` are new values in the model or in the analysis of its query.
+        `changes` replaces entries of the model, or of the analysis of its query.
         """
         backfill["options"].update(options or {})
         changes = changes or {}
