@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 # Random histories of each profile, always the same; DBT_BACKFILL_SEED=7 draws others.
-HISTORIES := 1
+HISTORIES := 2
 test-all: HISTORIES := 4
 
 # What `make thrift` serves; FORMAT is that of plain table names, METASTORE a PostgreSQL's JDBC URL.

@@ -94,7 +94,7 @@
 -#}
 {% macro plan_rescale(operated, node, vnode_count) %}
     {%- set state, last = operated.state, operated.state.committed -%}
-    {%- set low = state.get('position') if state.uniform else dbt_backfill.read_windows(
+    {%- set low = state.get('position') if state.uniform else dbt_backfill.read_range_start(
         dict(operated, options=dict(operated.options, backfill_vnodes=none)), state
     ).low -%}
     {%- set filling, finds = dbt_backfill.get_filling(state), not state.uniform or last.get('vnodes') is not none -%}

@@ -180,7 +180,7 @@ def histories(draw: st.DrawFn, faulty: bool = True, runs: int = 4) -> History:
             steps.append(Stalled(draw(_seeds)))
         if draw(st.integers(0, 2)) == 0:
             steps.append(Maintained(draw(_seeds)))
-        steps += draw(st.lists(_commits, max_size=3))
+        steps += draw(st.lists(_commits, min_size=1, max_size=3))
     return History(
         key=key,
         column_order=tuple(draw(st.permutations(range(len(key))))),

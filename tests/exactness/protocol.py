@@ -456,7 +456,7 @@ def rescale_backfill(world: World, low: float) -> Flow:
 
 @dataclass
 class _Flow:
-    """Yields the statements of a run, in the same order as core/barrier/run.sql."""
+    """Yields the statements of a run, in the same order as core/barrier/barrier.sql."""
 
     world: World
     sweeps: bool = False

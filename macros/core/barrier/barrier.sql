@@ -18,9 +18,10 @@
                 twice or arrives late. The commit comes last because it ends the plan: after the commit, every late statement of the plan fails at its
                 fence
 
-    A run that dies before it has stored its plan has not written to the MV or its state. It may leave a copy of the upstream or temporary views,
-    which a later run replaces. A run that dies after it has stored its plan leaves the plan, and the next run sends statements with the same
-    effect again. A statement that is executed again changes nothing. The MV is an exact prefix after each statement, not only after the commit.
+    A barrier that dies before it has stored its plan has not written to the MV or its state. It may leave a copy of the upstream or temporary views,
+    which a later run replaces. A barrier that dies later leaves its plan, and the next run sends statements with the same effect again. A statement
+    that is executed again changes nothing. An exact MV is an exact prefix after each statement, not only after the commit. An MV that is repaired is
+    exact after the last statement of the barrier.
 
     If the changes cannot be read, or if something else wrote to the MV, choose_recovery decides how much of the MV is compared with the query.
     find_gap detects both before planning; find_next_attempt and new_attempt detect unreadable changes during planning. As a rule the whole MV is
@@ -41,13 +42,13 @@
 {% macro run_barrier(backfill, state, analysis, rebuild, next=none, last=false) %}
     {%- set started_at = modules.datetime.datetime.now() -%}
 
-    {#- Observe. If no barrier was committed yet, the log is read from the version of the stored plan on. -#}
+    {#- Observe. The log has to reach back to the version of the last executed barrier, or else to the version of the stored plan. -#}
     {%- set stored = state.get('planned') -%}
     {%- set state = dbt_backfill.observe_mv(backfill, state) -%}
     {%- set observed = dbt_backfill.observe_upstream(backfill, state, dbt_backfill.get_feed_start(state) or stored) -%}
 
     {#- Plan: execute the plan that an earlier run left, or choose one and store it. -#}
-    {%- set columns, copied_in = none, 0 -%}
+    {%- set columns, copy_seconds = none, 0 -%}
     {%- if stored -%}
         {%- set planned = dbt_backfill.adopt_plan(backfill, state, observed, stored, rebuild) -%}
     {%- else -%}
@@ -63,7 +64,7 @@
         {%- if state.get('missing') or choice.plan.kind == 'reset' -%} {%- set columns = dbt_backfill.prepare_creation(backfill) -%} {%- endif -%}
         {%- set chosen_at = modules.datetime.datetime.now() -%}
         {%- set choice = dbt_backfill.before_plan(backfill, state, choice, copy) -%}
-        {%- set copied_in = (modules.datetime.datetime.now() - chosen_at).total_seconds() -%}
+        {%- set copy_seconds = (modules.datetime.datetime.now() - chosen_at).total_seconds() -%}
         {%- set analysis = dict(choice.analysis, copy_id=(choice.get('copy') or copy or {}).get('id')) -%}
         {%- set planned = dbt_backfill.plan_barrier(backfill, state, observed, dict(choice, analysis=analysis), columns) -%}
         {%- if planned.get('waits') -%} {{ return(planned) }} {%- endif -%}
@@ -80,7 +81,7 @@
     {#- Commit. -#}
     {%- set counts = {} if done.failed else done.counts -%}
     {%- set ends = last and dbt_backfill.kind_of(plan).follows -%}
-    {%- set seconds_until_commit = (modules.datetime.datetime.now() - started_at).total_seconds() - copied_in -%}
+    {%- set seconds_until_commit = (modules.datetime.datetime.now() - started_at).total_seconds() - copy_seconds -%}
     {%- set committed = dbt_backfill.commit_barrier(
         backfill, state, plan, counts, ends, done.views, none if done.failed else done.commits, seconds_until_commit
     ) -%}
@@ -92,7 +93,7 @@
         'counts': dbt_backfill.get_committed_counts(committed.committed) if counts else counts,
         'state': committed,
         'seconds': seconds,
-        'seconds_without_copy': seconds - copied_in,
+        'seconds_without_copy': seconds - copy_seconds,
         'analysis': analysis,
     }) }}
 {% endmacro %}
@@ -103,7 +104,7 @@
     same facts about the change table. The change table is read first, so that the observed upstream is not behind the observed change table.
 
     Arguments:
-      since (dict or none): the committed plan; none if no version of the upstream was read yet.
+      since (dict or none): the plan to whose version the log has to reach back; none if no version of the upstream was read yet.
 -#}
 {% macro observe_upstream(backfill, state, since) %}
     {%- set followed = backfill.feed or backfill.upstream -%}

@@ -24,7 +24,7 @@
         {%- set analysis = dbt_backfill.check_key_order(backfill, dbt_backfill.analyze_query(backfill, analysis, observed.version)) -%}
         {{ return({'plan': dbt_backfill.new_reset_plan(backfill, state, analysis, reason), 'analysis': analysis}) }}
     {%- endif -%}
-    {%- if dbt_backfill.check_columns_of_mv(backfill, state) -%}
+    {%- if dbt_backfill.find_late_reset(backfill, state) -%}
         {%- set analysis = dbt_backfill.check_key_order(backfill, dbt_backfill.analyze_query(backfill, analysis, observed.version)) -%}
         {{ return({'plan': dbt_backfill.new_reset_plan(backfill, state, analysis, 'a late full refresh has reset it'), 'analysis': analysis}) }}
     {%- endif -%}
@@ -34,7 +34,7 @@
     {#- As a rule the plan reads the newest version. In the mode `snapshot` the plan reads the version at which the backfill began, until every vnode
         has finished. -#}
     {%- set version = state.upstream_version if is_pinned and not gap else observed.version -%}
-    {%- set windows, filling = dbt_backfill.read_windows(backfill, state), dbt_backfill.get_filling(state) -%}
+    {%- set windows, filling = dbt_backfill.read_range_start(backfill, state), dbt_backfill.get_filling(state) -%}
     {%- set undropped = state.committed.get('drops') if state.dirty else none -%}
     {#- A given-up plan may have left columns that it was to drop. These columns have to be dropped even if no column is being filled. -#}
     {%- if undropped -%} {%- set filling = dict(filling or dbt_backfill.new_filling([]), drops=undropped) -%} {%- endif -%}
@@ -181,7 +181,7 @@
       'low': the lowest position of these vnodes as literals; none if one of these vnodes has not started
     }
 -#}
-{% macro read_windows(backfill, state) %}
+{% macro read_range_start(backfill, state) %}
     {%- set selected = backfill.options.backfill_vnodes -%}
     {%- if state.finished -%} {{ return({'moving': [], 'low': none}) }} {%- endif -%}
     {%- if state.uniform -%} {{ return({'moving': selected, 'low': state.get('position')}) }} {%- endif -%}
@@ -315,7 +315,7 @@
     Return a plan with its next range: {'plan', 'most_rows': see choose_plan}.
 
     Arguments:
-      windows (dict): as read_windows returned it.
+      windows (dict): as read_range_start returned it.
 -#}
 {% macro get_plan_with_range(backfill, state, plan, windows) %}
     {%- set begun, limit = dict(plan, vnodes=windows.moving, range_low=windows.low), backfill.options.backfill_rate_limit -%}

@@ -202,7 +202,7 @@
     ALTER of an earlier barrier. If instead a late reset of this MV has brought the columns of another query, return true: the MV has to be reset
     again.
 -#}
-{% macro check_columns_of_mv(backfill, state) %}
+{% macro find_late_reset(backfill, state) %}
     {%- set present, committed = state.get('mv_columns'), state.committed -%}
     {%- if present is none or state.get('planned') or state.dirty -%} {{ return(false) }} {%- endif -%}
     {%- set wanted = dbt_backfill.parse_columns(committed.query_columns) -%}

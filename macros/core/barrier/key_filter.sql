@@ -10,13 +10,6 @@
 -#}
 
 
-{#- Return the largest number of keys for each form of the filter, and the largest number of words, which is a power of two. -#}
-{% macro key_filter_limits(keys) %}
-    {%- set limits, type = {'listed': 64, 'hashed': 500000, 'words': 65536}, keys[0].type -%}
-    {{ return(limits if type in ['tinyint', 'smallint', 'int', 'bigint'] or type.startswith('decimal(') else dict(limits, listed=0)) }}
-{% endmacro %}
-
-
 {#-
     Return statements of a script that set its variable `merged`: {
       'upserts', 'drops': the numbers of keys in the view `rows` for which the query returns a row, and for which it returns no row,
@@ -26,7 +19,11 @@
     log, with the name of the variable instead of its value. In the ON for an Iceberg table Spark resolves no variable, so the text has the words.
 -#}
 {% macro get_merged_statements(backfill, keys, rows) -%}
-    {%- set limits, mv_keys, is_delta = dbt_backfill.key_filter_limits(keys), dbt_backfill.get_mv_keys(keys), backfill.options.file_format == 'delta' -%}
+    {%- set mv_keys, type, is_delta = dbt_backfill.get_mv_keys(keys), keys[0].type, backfill.options.file_format == 'delta' -%}
+    {#- The largest number of keys for each form of the filter, and the largest number of words, which is a power of two. -#}
+    {%- set limits = {'listed': 64, 'hashed': 500000, 'words': 65536} -%}
+    {%- set can_list = type in ['tinyint', 'smallint', 'int', 'bigint'] or type.startswith('decimal(') -%}
+    {%- set listed = limits.listed if can_list else 0 -%}
     {#- A column of the view would hide a variable of the same name. No column of an MV begins with `__bf_`. #}
     {%- set words -%}
         (
@@ -49,14 +46,14 @@
     {#- The view has at most this number of keys. #}
     set __bf_keys = staged.count + coalesce(reread.count, 0);
     set merged = (
-        select struct(count_if(not __bf_dropped), count_if(__bf_dropped), {% if limits.listed <= 0 %} cast(null as string) {%- else -%}
-            if(__bf_keys <= {{ limits.listed }}, concat({{ dbt_backfill.string_literal(dbt_backfill.mv_columns(keys, 'mv.')[0] ~ ' in (') }}, array_join(
-                collect_set({{ dbt_backfill.literal_expression(dbt_backfill.mv_columns(keys)[0], keys[0].type) }}) filter (where __bf_keys <= {{ limits.listed }}),
+        select struct(count_if(not __bf_dropped), count_if(__bf_dropped), {% if listed <= 0 %} cast(null as string) {%- else -%}
+            if(__bf_keys <= {{ listed }}, concat({{ dbt_backfill.string_literal(dbt_backfill.mv_columns(keys, 'mv.')[0] ~ ' in (') }}, array_join(
+                collect_set({{ dbt_backfill.literal_expression(dbt_backfill.mv_columns(keys)[0], type) }}) filter (where __bf_keys <= {{ listed }}),
                 ', '
             ), ')'), null) {%- endif -%})
         from {{ rows }}
     );
-    if __bf_keys > {{ limits.listed }} and __bf_keys <= {{ limits.hashed }} then
+    if __bf_keys > {{ listed }} and __bf_keys <= {{ limits.hashed }} then
         set __bf_words = cast(least({{ limits.words }}, greatest(1, pow(2, ceil(log2(__bf_keys / 4))))) as int);
         {%- if is_delta %}
         execute immediate {{ dbt_backfill.string_literal('declare or replace variable ' ~ rows ~ ' array<bigint>') }};

@@ -4,7 +4,8 @@
       'staged': the plan's changes, as stage_changes returns them; none if the plan has no changes, or if another run made the plan,
       'views': the temporary views that this macro has made,
       'source': the plan's range source, if this run made the plan and the source is a copy that several plans read, see get_source_read; else none,
-      'result': the result of the script that stored the plan
+      'result': the result of the script that stored the plan,
+      'is_marked': true if this run made the plan, so that its script has set the mark of Iceberg's snapshots, see get_mark_statement
     }
 
     One script stages the changes and checks the keys that the barrier reads. If the keys are valid, the same script creates the tables (in a first
@@ -46,8 +47,8 @@
         {%- if attempt.get('waits') -%} {{ return({'waits': attempt.waits}) }} {%- endif -%}
         {%- do dbt_backfill.refuse(
             'its barrier ' ~ choice.plan.epoch
-                ~ ' could not be planned: four times in a row, the upstream changed or another run wrote before the plan was stored',
-            'Nothing is lost; run again to continue. If this repeats, run the model while nothing writes to its upstream, and without other runs of it'
+                ~ ' could not be planned: four times in a row, its changes, its range or a copy of its upstream could not be used',
+            'Nothing is lost; run again to continue. If this repeats, run the model while nothing writes to its upstream'
         ) -%}
     {%- endif -%}
     {%- set is_own = plan.plan_id == attempt.plan.plan_id -%}
@@ -56,7 +57,7 @@
     {%- endif -%}
     {{ return({
         'plan': plan,
-        'staged': dbt_backfill.get_own_stage(backfill, attempt.plan, result) if is_own and result.get('staged') else none,
+        'staged': dbt_backfill.describe_stage(backfill, attempt.plan, result) if is_own and result.get('staged') else none,
         'views': views, 'source': planning.source if is_own else none, 'result': result, 'is_marked': is_own,
     }) }}
 {% endmacro %}
@@ -66,7 +67,7 @@
     Return the changes that the statements of get_stage have staged. The entries for the lowest and the highest key are absent if the feed may report
     other keys than the upstream has.
 -#}
-{% macro get_own_stage(backfill, plan, result) %}
+{% macro describe_stage(backfill, plan, result) %}
     {%- set staged = dict(result.staged, low=none, high=none) if result.staged.get('altered_keys') else result.staged -%}
     {{ return(dict(
         staged, name=dbt_backfill.get_stage_names(backfill, plan).rows, reread=result.get('reread') or {'count': 0}, **result.merged
@@ -201,7 +202,7 @@
 
 {#-
     Return the script of an attempt. The script returns {
-      'plan': the plan that is stored; absent if the checks failed,
+      'plan': the plan that is stored; absent if the checks failed, null if they passed but another run has committed the epoch,
       'lost': true if the changes can no longer be read, see get_staging_statements; then no plan is stored,
       'copy_is_gone': true if the script reads a copy and a table was missing; in this case all other entries are absent,
       'staged', 'reread': see get_stage; absent if the plan has no changes, or if no key is to be read again,

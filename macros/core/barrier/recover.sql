@@ -145,8 +145,8 @@
 -#}
 {% macro add_given_up(committed, plan) %}
     {%- set earlier = committed.get('given_up') if committed.kind == 'abandon'
-        else {'since': {'epoch': committed.epoch, 'sources': committed.sources}, 'plans': []} -%}
-    {%- if earlier is none or earlier.plans | length >= 20 or dbt_backfill.is_abandoned_reset(dict(plan, kind='abandon')) -%}
+        else {'since': {'epoch': committed.epoch, 'sources': committed.sources, 'key': committed.get('key')}, 'plans': []} -%}
+    {%- if earlier is none or earlier.plans | length >= 20 or dbt_backfill.is_abandoned_reset(plan) -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set noted = {

@@ -28,7 +28,7 @@
     {%- endset -%}
     {%- set result = dbt_backfill.run_json('stage the changes', sql)[0] -%}
     {%- set failed = dbt_backfill.find_failure(backfill, 'stage the changes', result) -%}
-    {{ return({'failed': failed} if failed else dict(dbt_backfill.get_own_stage(backfill, plan, result), failed=none)) }}
+    {{ return({'failed': failed} if failed else dict(dbt_backfill.describe_stage(backfill, plan, result), failed=none)) }}
 {% endmacro %}
 
 

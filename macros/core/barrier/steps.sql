@@ -72,9 +72,10 @@
 
 
 {#-
-    Return a condition on the MV, as `mv`, that the staged keys fulfil; with `at_once` (one MERGE of changes and range) also the keys of the
-    range. With `at_once` the condition has only the first two columns of the key. Other rows may fulfil the condition as well. With all columns, the
-    OR of two bounds would grow with the square of the number of columns when Spark pushes it down.
+    Return a condition on the MV, as `mv`, that the staged keys fulfil: the bounds of these keys, and their filter, see key_filter.sql. With `at_once`
+    (one MERGE of changes and range) the keys of the range fulfil it as well. With `at_once` the condition has only the first two columns of the key.
+    Other rows may fulfil the condition as well. With all columns, the OR of two bounds would grow with the square of the number of columns when Spark
+    pushes it down.
 -#}
 {% macro get_changes_bounds(plan, staged, at_once) %}
     {%- set columns, bounds, predicates = dbt_backfill.mv_columns(plan.key, 'mv.'), [[staged.low, staged.high]], [] -%}

@@ -1,8 +1,9 @@
 {#-
     Return the tables of an MV: {'mv', 'progress', 'barriers', 'controls', 'staged', 'replica', 'live'}, as relations. `state/` defines and
-    reads their columns. The statements that change the progress table are in state/plan.sql, barrier/recover.sql, barrier/commit.sql and
-    features/rescale.sql. The fence (get_fence), the swap, reports (state/progress.sql), the live view and verify_backfill also read the progress
-    table. If vnodes have different positions, position/keys.sql and barrier/choose_plan.sql read it as well. A clone copies the progress table.
+    reads their columns. The statements that change the progress table are in state/plan.sql, barrier/recover.sql, barrier/commit.sql,
+    barrier/foreign_writes.sql and features/rescale.sql. The fence (get_fence), the history, the swap, reports (state/progress.sql), the live view,
+    verify_backfill and the test backfill_complete also read the progress table. If vnodes have different positions, position/keys.sql and
+    barrier/choose_plan.sql read it as well. A clone copies the progress table.
 
     `<mv>__progress` has one row per vnode. Only this table says which barrier is committed and which plan is stored. `<mv>__barriers` has one row per
     committed barrier; it is for users, and no decision of a run depends on it. `<mv>__controls` has the pauses and rate limits that users have set,

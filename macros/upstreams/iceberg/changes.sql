@@ -27,7 +27,7 @@
 {% endmacro %}
 
 
-{#- Return the changes of a table: for format 3 from row lineage, for format 2 from Iceberg's changelog. -#}
+{#- Return the changes of a table: after version 0 all its rows, else for format 3 from row lineage, for format 2 from Iceberg's changelog. -#}
 {% macro iceberg_upstream_changes(observed, from_version, to_version, keys, view) %}
     {%- if from_version | int == 0 -%}
         {%- set added = [] -%}
@@ -165,10 +165,10 @@
 
 
 {#-
-    Return a select of five texts that select the rows of the events: the last sequence number of the old version (0 if the old version has no
-    files), a predicate for the keys, and three predicates for the files: that only the new version has (`added`), that only the old version has
-    (`removed`), and that both versions have, with different deletes (`changed`). In two cases every file counts as added and as removed, so that
-    all files are read. If more than 10,000 files differ, the list of their names would cost more than it saves. If a delete file that names no data
+    Return a select of five texts that select the rows of the events: the greatest sequence number in the old version (0 if the old version has
+    no files), a predicate for the keys, and three predicates for the files: that only the new version has (`added`), that only the old version has
+    (`removed`), and that both versions have, with different deletes (`changed`). In two cases every file counts as added and as removed, and none as
+    changed, so that all files are read. If more than 10,000 files differ, the list of their names would cost more than it saves. If a delete file that names no data
     file has changed, this delete file may affect any file.
 -#}
 {% macro _iceberg_lineage_sql(relation, from_version, to_version, keys) -%}

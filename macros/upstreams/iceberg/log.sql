@@ -231,11 +231,10 @@
 
 {#- Return the snapshots in (from, to], newest first. -#}
 {% macro iceberg_snapshots_between(upstream, from_version, to_version) %}
-    {%- set versions, begin, end = upstream.log | map(attribute='version') | list, to_version | int, from_version | int -%}
-    {%- if begin not in versions -%} {{ return([]) }} {%- endif -%}
-    {%- set since = upstream.log[versions.index(begin):] -%}
-    {%- set versions = since | map(attribute='version') | list -%}
-    {{ return(since[:versions.index(end)] if end in versions else since) }}
+    {%- set versions, first, last = upstream.log | map(attribute='version') | list, from_version | int, to_version | int -%}
+    {%- if last not in versions -%} {{ return([]) }} {%- endif -%}
+    {%- set end = versions.index(first) if first in versions else none -%}
+    {{ return(upstream.log[versions.index(last):end]) }}
 {% endmacro %}
 
 

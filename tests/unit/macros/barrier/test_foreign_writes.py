@@ -135,10 +135,10 @@ def test_an_mv_with_other_columns_than_its_query_is_refused(
 ) -> None:  # fmt: skip
     found = make_state(**state) | {"mv_columns": present, "foreign_write": None}
     if fact is None:
-        assert macros.call("check_columns_of_mv", backfill, found) is False
+        assert macros.call("find_late_reset", backfill, found) is False
     else:
         with refused(fact):
-            macros.call("check_columns_of_mv", backfill, found)
+            macros.call("find_late_reset", backfill, found)
 
 
 def test_an_mv_that_a_late_reset_gave_other_columns_is_reset(
@@ -146,4 +146,4 @@ def test_an_mv_that_a_late_reset_gave_other_columns_is_reset(
 ) -> None:
     late = make_state() | {"mv_columns": ["k"], "foreign_write": {"text": "append", "plan": "p1"}}
 
-    assert macros.call("check_columns_of_mv", backfill, late) is True
+    assert macros.call("find_late_reset", backfill, late) is True

@@ -128,10 +128,11 @@ def noted(macros: Macros, make_plan: Any) -> Any:
 
 
 def test_the_first_plan_that_is_given_up_is_noted_with_the_barrier_before_it(
-    noted: Any, make_source: Any
+    noted: Any, make_plan: Any, make_source: Any
 ) -> None:
-    assert noted({"sources": [make_source(version="16")]}, kind="abandon") == {
-        "since": {"epoch": 2, "sources": [make_source(version="16")]},
+    sources = [make_source(version="16")]
+    assert noted({"sources": sources}, kind="abandon") == {
+        "since": {"epoch": 2, "sources": sources, "key": make_plan()["key"]},
         "plans": [
             {
                 "epoch": 3,
@@ -167,7 +168,7 @@ def test_a_plan_of_a_reanchor_is_noted_with_what_it_was_limited_to(noted: Any) -
 def test_a_reset_that_is_given_up_notes_nothing_for_another_one_follows(
     noted: Any, make_source: Any
 ) -> None:
-    assert noted({}, kind="reset", sources=[make_source(version=None, id=None)]) is None
+    assert noted({}, kind="abandon", sources=[make_source(version=None, id=None)]) is None
 
 
 @pytest.mark.parametrize(("before", "is_noted"), [(19, True), (20, False)])

@@ -25,7 +25,7 @@ def plan(macros: Macros, backfill: Any, make_state: Any) -> Callable[..., Any]:
 
     def plan(vnode_count: int, low: Any = POSITION, **state: Any) -> Any:
         planned: list[Any] = []
-        macros.stub("read_windows", lambda *_: {"low": low})
+        macros.stub("read_range_start", lambda *_: {"low": low})
         macros.stub("get_store_plan_statements", lambda _, plan: planned.append(plan))
         macros.stub("run_json", lambda *_: [{"plan": planned[0]}])
         operated = {**backfill, "state": make_state(**state)}

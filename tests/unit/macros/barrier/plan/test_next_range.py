@@ -19,7 +19,7 @@ def windows(
     def windows(selected: list[int] | None = None, answer: Any = None, **state: Any) -> Any:
         options["backfill_vnodes"] = selected
         macros.results = [[[json.dumps(answer)]]]
-        return macros.call("read_windows", backfill, make_state(**state))
+        return macros.call("read_range_start", backfill, make_state(**state))
 
     return windows
 

@@ -421,8 +421,8 @@ def test_a_barrier_that_cannot_be_planned_in_four_attempts_is_left_to_the_next_r
 ) -> None:
     gone = {"lost": True, "checked": CHECKED}
     with refused(
-        "its barrier 3 could not be planned: four times in a row, the upstream changed or another "
-        "run wrote before the plan was stored. Nothing is lost; run again to continue."
+        "its barrier 3 could not be planned: four times in a row, its changes, its range or a copy "
+        "of its upstream could not be used. Nothing is lost; run again to continue."
     ):
         plan_barrier(*[gone] * 5)
     scripts = [statement.name for statement in macros.statements]

@@ -123,7 +123,7 @@ def test_keys_that_the_feed_may_tell_otherwise_are_between_no_bounds(
 ) -> None:
     staged = {"altered_keys": altered_keys, "low": ["7"], "high": ["7"]}
     result = {"staged": staged, "merged": {"upserts": 1, "drops": 0}}
-    own = macros.call("get_own_stage", backfill, make_plan(), result)
+    own = macros.call("describe_stage", backfill, make_plan(), result)
 
     assert (own["low"], own["high"], own["altered_keys"]) == (bound, bound, altered_keys)
 
