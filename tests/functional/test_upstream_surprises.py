@@ -756,7 +756,7 @@ def test_a_column_that_comes_after_the_version_of_a_plan_is_none_of_its_changes(
 
 
 @pytest.mark.profiles("session-delta", "thrift-delta", reason="tells what a row was before")
-def test_a_column_that_the_query_reads_since_a_gap_is_followed_by_the_same_run(
+def test_a_column_that_the_query_reads_since_an_alter_is_followed_by_the_same_run(
     new_project: Callable[[], Project],
 ) -> None:
     """While x is declared not null, Spark does not read y for `coalesce(x, y)`."""
@@ -780,5 +780,5 @@ def test_a_column_that_the_query_reads_since_a_gap_is_followed_by_the_same_run(
 
     output = project.run(intercept=act_between).output
 
-    assert output.count("re-anchored: columns of the upstream were changed") == 1
+    assert "re-anchored" not in output
     assert project.rows("select * from {schema}.mv") == project.rows(query + "{schema}.sales")

@@ -14,7 +14,8 @@
       'upstream_columns': the names of the upstream's columns at 'version'; none if they are not known, or not needed,
       'feed_columns': see get_feed_columns; none until they are known, and also none if the upstream's own feed is read,
       'key_order_checked': see check_key_order,
-      'copy_id': the id of the existing copy of the upstream, see before_choice; none until the run has looked for a copy
+      'copy_id': the id of the existing copy of the upstream, see before_choice; none until the run has looked for a copy,
+      'redefined': of the upstream at 'version', see read_upstream
     }
 
     A macro that finds out more returns a new dict of this form.
@@ -22,7 +23,7 @@
 {% macro new_analysis() %}
     {{ return({
         'explained': false, 'key': none, 'columns': none, 'used_settings': [], 'moments': none, 'drops_rows': true, 'read_columns': none,
-        'lacks_columns': false, 'version': none, 'upstream_columns': none, 'feed_columns': none, 'key_order_checked': false, 'copy_id': none,
+        'lacks_columns': false, 'version': none, 'upstream_columns': none, 'feed_columns': none, 'key_order_checked': false, 'copy_id': none, 'redefined': none,
     }) }}
 {% endmacro %}
 

@@ -44,7 +44,9 @@
         if backfill.feed and not is_pinned else version != state.get('upstream_version') -%}
     {%- set waits = not gap and not moves and not (started and has_moved) -%}
     {%- if waits and backfill.query_hash == state.committed.query_hash -%} {{ return(none) }} {%- endif -%}
-    {%- set analysis = dbt_backfill.analyze_query(backfill, analysis, version, anew=gap is not none) -%}
+    {#- A column may have become nullable, and then the query may read other columns. -#}
+    {%- set anew = gap is not none or analysis.explained and analysis.redefined != observed.get('redefined') -%}
+    {%- set analysis = dict(dbt_backfill.analyze_query(backfill, analysis, version, anew=anew), redefined=observed.get('redefined')) -%}
     {%- if analysis.moments -%}
         {%- set analysis = dbt_backfill.analyze_time_zone(backfill, state, observed, analysis, anew=gap is not none) -%}
     {%- endif -%}

@@ -20,7 +20,8 @@
     {%- set start = log | selectattr('version', 'equalto', since.version | int) | list | first | default(none) if known else none -%}
     {%- set detail = {'id': since.id} if start and start.committed_at == since.committed_at else dbt_backfill.read_delta_detail(relation) -%}
     {{ return(dict(
-        detail, relation=relation, version=log[0].version | string, committed_at=log[0].committed_at, log=log, complete=start is not none
+        detail, relation=relation, version=log[0].version | string, committed_at=log[0].committed_at, log=log, complete=start is not none,
+        redefined=log | selectattr('operation', 'in', ['CHANGE COLUMN', 'CHANGE COLUMNS']) | map(attribute='version') | first | default(none),
     )) }}
 {% endmacro %}
 
