@@ -755,6 +755,7 @@ def test_a_column_that_comes_after_the_version_of_a_plan_is_none_of_its_changes(
     assert project.current_version("sales") == str(int(version) + 1)
 
 
+@pytest.mark.core("session-delta")
 @pytest.mark.profiles("session-delta", "thrift-delta", reason="tells what a row was before")
 def test_a_column_that_the_query_reads_since_an_alter_is_followed_by_the_same_run(
     new_project: Callable[[], Project],
@@ -764,12 +765,12 @@ def test_a_column_that_the_query_reads_since_an_alter_is_followed_by_the_same_ru
     project.create_table("sales", "id int, x int not null, y int")
     project.sql("insert into {schema}.sales select id, id, 0 from range(1, 21)")
     query = "select id, coalesce(x, y) as c from "
-    config = {"backfill_rate_limit": 3, "barriers_per_run": "all"}
+    config = {"backfill_rate_limit": 5, "barriers_per_run": "all"}
     project.write({"mv": model(query + source("sales"), **config)}, sources=["sales"])
     acts = {
-        "2": "alter table {schema}.sales alter column x drop not null",
-        "3": "update {schema}.sales set x = null where id = 1",
-        "4": "update {schema}.sales set y = 99 where id = 1",
+        "1": "alter table {schema}.sales alter column x drop not null",
+        "2": "update {schema}.sales set x = null where id = 1",
+        "3": "update {schema}.sales set y = 99 where id = 1",
     }
 
     def act_between(sql: str, proceed: Proceed) -> None:
