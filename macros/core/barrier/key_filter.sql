@@ -22,8 +22,7 @@
     {%- set mv_keys, type, is_delta = dbt_backfill.get_mv_keys(keys), keys[0].type, backfill.options.file_format == 'delta' -%}
     {#- The largest number of keys for each form of the filter, and the largest number of words, which is a power of two. -#}
     {%- set limits = {'listed': 64, 'hashed': 500000, 'words': 65536} -%}
-    {%- set can_list = type in ['tinyint', 'smallint', 'int', 'bigint'] or type.startswith('decimal(') -%}
-    {%- set listed = limits.listed if can_list else 0 -%}
+    {%- set listed = limits.listed if type in ['tinyint', 'smallint', 'int', 'bigint'] or type.startswith('decimal(') else 0 -%}
     {#- A column of the view would hide a variable of the same name. No column of an MV begins with `__bf_`. #}
     {%- set words -%}
         (

@@ -88,15 +88,16 @@
 
 
 {#-
-    Return the detail of a Delta table: {'id', 'properties', 'partitions': the names of the columns by which it is partitioned, as text}. A Thrift server
-    returns the properties as text, and does not escape the quotes of a value. Then another statement reads the properties.
+    Return the detail of a Delta table: {'id', 'properties', 'partitions': the names of the columns by which it is partitioned, as text}. In a session,
+    dbt turns the properties into JSON. The text of a Thrift server has no spaces and no escaped quotes, so another statement reads the properties.
 -#}
 {% macro read_delta_detail(relation) %}
     {%- set row = dbt_backfill.run_table('describe ' ~ relation.identifier, 'describe detail ' ~ relation.render())[0] -%}
-    {%- set properties = row['properties'] -%}
+    {%- set text, properties = row['properties'], fromjson(row['properties']) if row['properties'] is string else row['properties'] -%}
     {{ return({
         'id': row['id'],
-        'properties': dbt_backfill.read_table_properties(relation, with_hidden=false) if properties is string else (properties or {}),
+        'properties': dbt_backfill.read_table_properties(relation, with_hidden=false)
+            if text is string and tojson(properties) != text else (properties or {}),
         'partitions': row.get('partitionColumns') | string,
     }) }}
 {% endmacro %}

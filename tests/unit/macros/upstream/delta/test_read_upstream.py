@@ -139,6 +139,7 @@ def test_properties_that_come_as_text_are_read_by_another_statement(
 ) -> None:
     """A Thrift server does not escape quotes in the text of a map."""
     assert read(3, properties={"a": "1"})["properties"] == {"a": "1"}
+    assert read(3, properties='{"a": "1"}')["properties"] == {"a": "1"}  # as dbt writes JSON
     told = {"delta.minReaderVersion": "1", "made_by": '{"team":"x"}'}
     assert read(3, properties='{"made_by":"{"team":"x"}"}')["properties"] == told
 
