@@ -23,7 +23,8 @@
 {% macro new_analysis() %}
     {{ return({
         'explained': false, 'key': none, 'columns': none, 'used_settings': [], 'moments': none, 'drops_rows': true, 'read_columns': none,
-        'lacks_columns': false, 'version': none, 'upstream_columns': none, 'feed_columns': none, 'key_order_checked': false, 'copy_id': none, 'redefined': none,
+        'lacks_columns': false, 'version': none, 'upstream_columns': none, 'feed_columns': none, 'key_order_checked': false, 'copy_id': none,
+        'redefined': none,
     }) }}
 {% endmacro %}
 

@@ -165,11 +165,11 @@
 
 
 {#-
-    Return a select of five texts that select the rows of the events: the greatest sequence number in the old version (0 if the old version has
-    no files), a predicate for the keys, and three predicates for the files: that only the new version has (`added`), that only the old version has
+    Return a select of five texts that select the rows of the events: the greatest sequence number in the old version (0 if the old version has no
+    files), a predicate for the keys, and three predicates for the files: that only the new version has (`added`), that only the old version has
     (`removed`), and that both versions have, with different deletes (`changed`). In two cases every file counts as added and as removed, and none as
-    changed, so that all files are read. If more than 10,000 files differ, the list of their names would cost more than it saves. If a delete file that names no data
-    file has changed, this delete file may affect any file.
+    changed, so that all files are read. If more than 10,000 files differ, the list of their names would cost more than it saves. If a delete file
+    that names no data file has changed, this delete file may affect any file.
 -#}
 {% macro _iceberg_lineage_sql(relation, from_version, to_version, keys) -%}
     {%- if keys is none %}
