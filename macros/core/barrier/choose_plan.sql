@@ -34,11 +34,11 @@
     {#- As a rule the plan reads the newest version. In the mode `snapshot` the plan reads the version at which the backfill began, until every vnode
         has finished. -#}
     {%- set version = state.upstream_version if is_pinned and not gap else observed.version -%}
-    {%- set windows, filling = dbt_backfill.read_range_start(backfill, state), dbt_backfill.get_filling(state) -%}
+    {%- set start, filling = dbt_backfill.read_range_start(backfill, state), dbt_backfill.get_filling(state) -%}
     {%- set undropped = state.committed.get('drops') if state.dirty else none -%}
     {#- A given-up plan may have left columns that it was to drop. These columns have to be dropped even if no column is being filled. -#}
     {%- if undropped -%} {%- set filling = dict(filling or dbt_backfill.new_filling([]), drops=undropped) -%} {%- endif -%}
-    {%- set moves = (windows.moving != [] or filling) and options.backfill_rate_limit != 0 -%}
+    {%- set moves = (start.moving != [] or filling) and options.backfill_rate_limit != 0 -%}
     {#- If the model has a change table, there may be changes as soon as the change table has new rows. -#}
     {%- set has_moved = observed.feed.version != (dbt_backfill.get_source(state.committed, 'feed') or {}).get('version')
         if backfill.feed and not is_pinned else version != state.get('upstream_version') -%}
@@ -76,7 +76,7 @@
         {%- set plan = dict(
             dbt_backfill.new_plan_at(backfill, state, analysis, 'advance', observed, version), **({'drops': filling.drops} if filling else {})
         ) -%}
-        {%- set ranged = dbt_backfill.get_plan_with_range(backfill, state, plan, windows) if windows.moving != [] and moves
+        {%- set ranged = dbt_backfill.get_plan_with_range(backfill, state, plan, start) if start.moving != [] and moves
             else {'plan': plan} -%}
     {%- endif -%}
     {{ return(dict(ranged, analysis=analysis)) }}
@@ -202,8 +202,8 @@
             where not backfill_finished{% if selected %} and vnode in ({{ selected | join(', ') }}){% endif %}
         )
     {%- endset -%}
-    {%- set windows = dbt_backfill.run_json('read the positions', sql)[0] -%}
-    {{ return({'moving': windows.moving, 'low': windows.get('low')}) }}
+    {%- set start = dbt_backfill.run_json('read the positions', sql)[0] -%}
+    {{ return({'moving': start.moving, 'low': start.get('low')}) }}
 {% endmacro %}
 
 
@@ -317,16 +317,16 @@
     Return a plan with its next range: {'plan', 'most_rows': see choose_plan}.
 
     Arguments:
-      windows (dict): as read_range_start returned it.
+      start (dict): as read_range_start returned it.
 -#}
-{% macro get_plan_with_range(backfill, state, plan, windows) %}
-    {%- set begun, limit = dict(plan, vnodes=windows.moving, range_low=windows.low), backfill.options.backfill_rate_limit -%}
-    {%- if limit is none -%} {{ return({'plan': dict(begun, last_range=true, range_high=windows.low)}) }} {%- endif -%}
+{% macro get_plan_with_range(backfill, state, plan, start) %}
+    {%- set begun, limit = dict(plan, vnodes=start.moving, range_low=start.low), backfill.options.backfill_rate_limit -%}
+    {%- if limit is none -%} {{ return({'plan': dict(begun, last_range=true, range_high=start.low)}) }} {%- endif -%}
     {%- set most, bounds, last = (limit * 1.25) | int, plan.next_bounds, state.committed -%}
     {#- An earlier pass over the keys has found these bounds, with the same rate limit and for all vnodes. -#}
-    {%- if last.get('backfill_rate_limit') == limit and windows.moving is none and last.get('vnodes') is none
+    {%- if last.get('backfill_rate_limit') == limit and start.moving is none and last.get('vnodes') is none
             and (bounds or plan.bounds_complete) -%}
-        {%- set known = dict(begun, range_high=bounds[0] if bounds else windows.low, last_range=not bounds, next_bounds=bounds[1:]) -%}
+        {%- set known = dict(begun, range_high=bounds[0] if bounds else start.low, last_range=not bounds, next_bounds=bounds[1:]) -%}
         {#- Rows may have been added since the bounds were found. -#}
         {{ return({'plan': known, 'most_rows': most}) }}
     {%- endif -%}
