@@ -64,6 +64,19 @@ class Losing:
             hive.Cursor.poll = poll
 
 
+def test_the_statement_of_the_first_range_is_sent_again(project: Project) -> None:
+    """On Iceberg this statement is an INSERT OVERWRITE. Its second execution conflicts."""
+    scene = Scene(project, "lost", rows=120)
+    scene.mv.write(backfill_rate_limit=8)
+    losing = Losing(scene.mv.name, scene.upstream.name)
+    losing.lost = [step for step in WRITES if step != "merge the range of the barrier"]
+    with losing.polls():
+        project.dbt("run", expect=False, intercept=losing)
+    assert set(WRITES) <= set(losing.lost)
+    scene.run()
+    scene.mv.check()
+
+
 def test_every_statement_is_sent_again(project: Project) -> None:
     scene = Scene(project, "lost", rows=120)
     scene.mv.write(backfill_rate_limit=8)

@@ -100,7 +100,7 @@
 
     If an Iceberg MV is still empty, an INSERT OVERWRITE writes the first range instead. A MERGE with the clause MATCHED, without which Iceberg would
     not check the MERGE for conflicts, sorts all rows by their key. With its options, the INSERT OVERWRITE fails if anything was committed to the MV
-    after the snapshot that this run has seen. If it is executed again by a later run, the MV has the same rows.
+    after the snapshot that this run has seen, also if a connection sends it again. A later run that executes it again writes the same rows.
 -#}
 {% macro get_range_merge_sql(backfill, state, plan) -%}
     {%- set keys = plan.key -%}
