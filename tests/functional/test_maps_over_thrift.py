@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from support.checks import model, source
+from support.checks import assert_writes_nothing, model, source
 from support.project import Project
 
 pytestmark = pytest.mark.profiles("thrift-delta", reason="how Spark prints a map for Hive")
@@ -72,3 +72,16 @@ def test_rows_that_are_replaced_by_a_condition_are_followed(project: Project) ->
         assert "re-anchored" not in project.run().output
         assert_exact(project)
         project.sql("update {schema}.up set v = v + 1 where id = 3")
+
+
+def test_a_hidden_constraint_is_read_beside_a_property_with_quotes(project: Project) -> None:
+    make(project, {})
+    columns = [{"name": "url", "data_type": "string"}]
+    constraint = {"type": "check", "name": "url_known", "expression": 'url <> \'","x":"\''}
+    properties = {"models": [{"name": "mv", "columns": columns, "constraints": [constraint]}]}
+    query = f"select id, concat(region, id) as url from {source('up')}"
+    mv = model(query, contract={"enforced": True}, tblproperties={"made_by": JSON})
+    columns.insert(0, {"name": "id", "data_type": "int"})
+    project.write({"mv": mv}, sources=["up"], properties=properties)
+    project.run()
+    assert_writes_nothing(project, project.run)

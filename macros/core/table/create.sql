@@ -211,9 +211,7 @@
     {%- set wanted, present, statements = dbt_backfill.get_constraints(), {}, [] -%}
     {#- Spark may hide the property, if a constraint's name looks like a secret. -#}
     {%- set ours = fromjson(properties.get('dbt_backfill.constraints', '[]'), []) -%}
-    {%- for name, value in properties.items() if name.startswith('delta.constraints.') -%}
-        {%- do present.update({name[18:]: value}) -%}
-    {%- endfor -%}
+    {%- for name, value in properties.items() if name.startswith('delta.constraints.') -%} {%- do present.update({name[18:]: value}) -%} {%- endfor -%}
     {%- for name in (ours + wanted.keys() | list) | unique if name in present and present[name] != wanted.get(name) -%}
         {%- do statements.append('drop constraint if exists ' ~ dbt_backfill.identifier(name)) -%}
     {%- endfor -%}
@@ -222,10 +220,8 @@
         {%- set broken = dbt_backfill.run_json('check the rows for a constraint', "select to_json(named_struct('count', count(*))) from "
             ~ backfill.mv.render() ~ ' where (' ~ expression ~ ') is not true')[0]['count'] -%}
         {%- if broken -%}
-            {%- do dbt_backfill.refuse(
-                'its contract has the new constraint (' ~ expression ~ '), but ' ~ dbt_backfill.get_count_text(broken, 'row')
-                    ~ ' of the MV do not fulfil it', 'Correct these rows upstream, or the constraint'
-            ) -%}
+            {%- do dbt_backfill.refuse('its contract has the new constraint (' ~ expression ~ '), but ' ~ dbt_backfill.get_count_text(broken, 'row')
+                ~ ' of the MV do not fulfil it', 'Correct these rows upstream, or the constraint') -%}
         {%- endif -%}
         {%- do statements.append('add constraint ' ~ dbt_backfill.identifier(name) ~ ' check (' ~ expression ~ ')') -%}
     {%- endfor -%}

@@ -90,16 +90,20 @@
 {#-
     Return the detail of a Delta table: {'id', 'properties', 'partitions': the names of the columns by which it is partitioned, as text}. In a session,
     dbt turns the properties into JSON. The text of a Thrift server has no spaces and no escaped quotes, so another statement reads the properties.
+    If Spark hides one there, its value is the text between its name and the name of the next property.
 -#}
 {% macro read_delta_detail(relation) %}
     {%- set row = dbt_backfill.run_table('describe ' ~ relation.identifier, 'describe detail ' ~ relation.render())[0] -%}
     {%- set text, properties = row['properties'], fromjson(row['properties']) if row['properties'] is string else row['properties'] -%}
-    {{ return({
-        'id': row['id'],
-        'properties': dbt_backfill.read_table_properties(relation, with_hidden=false)
-            if text is string and tojson(properties) != text else (properties or {}),
-        'partitions': row.get('partitionColumns') | string,
-    }) }}
+    {%- if text is string and tojson(properties) != text -%}
+        {%- set properties = dbt_backfill.read_table_properties(relation, with_hidden=false) -%}
+        {%- for name, value in properties.items() if dbt_backfill.is_redacted(value) -%}
+            {%- set shown = [text.split('"' ~ name ~ '":"')[1:] | join] -%}
+            {%- for other in properties -%} {%- do shown.append(shown[-1].split('","' ~ other ~ '":"')[0]) -%} {%- endfor -%}
+            {%- do properties.update({name: shown[-1].removesuffix('"}')}) -%}
+        {%- endfor -%}
+    {%- endif -%}
+    {{ return({'id': row['id'], 'properties': properties or {}, 'partitions': row.get('partitionColumns') | string}) }}
 {% endmacro %}
 
 
