@@ -45,7 +45,8 @@
     {%- set continues = left is none or not left.committed or left.committed.kind == how
         and not dbt_backfill.find_difference(backfill, missing.state.settings, missing.analysis, left.committed) -%}
     {%- set creation = dict(
-        missing.state.committed, kind=how, sweeps=how == 'adopt', replaces=none if continues else left.committed.backfill_id
+        missing.state.committed, kind=how, sweeps=how == 'adopt', replaces=none if continues else left.committed.backfill_id,
+        mv_version=dbt_backfill.read_version(backfill, 'mv') if how == 'adopt' else none,
     ) -%}
     {%- set partitions = [] -%}
     {%- if how == 'adopt' -%}

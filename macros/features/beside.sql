@@ -19,7 +19,9 @@
     {%- set next = dict(
         dict(backfill, **dbt_backfill.get_next_relations(backfill.mv)), generation='next', controls=backfill.controls,
         controls_of=(observed.state.committed or {}).get('backfill_id'),
-        options=dict(backfill.options, on_query_change='rebuild', on_schema_change='ignore' if shape == 'fail' else shape),
+        options=dict(backfill.options, on_query_change='rebuild', on_schema_change='ignore' if shape == 'fail' else shape,
+            on_gap=backfill.options.on_gap | replace('fail', 'reanchor'),
+            on_foreign_write=backfill.options.on_foreign_write | replace('fail', 'reanchor')),
     ) -%}
     {%- set is_listed, next_of = dbt_backfill.load_table(next.progress) is not none, dbt_backfill.read_next_of(next) -%}
     {%- set is_begun = next_of is not none and next_of == next.controls_of -%}

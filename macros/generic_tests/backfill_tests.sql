@@ -12,8 +12,8 @@
         select 1 as failure from range(0)
     {%- elif execute -%}
         {%- set relations = dbt_backfill.get_tested_relations(model, 'backfill_complete') %}
-        {%- set state = dbt_backfill.read_state(relations) %}
-        {%- set filling, unfilled = dbt_backfill.get_filling(state), none %}
+        {%- set state, unfilled = relations.state, none %}
+        {%- set filling = dbt_backfill.get_filling(state) %}
         {%- if filling %}
             {%- set names = filling.columns | map(attribute='name') | list %}
             {%- set until = 'down to' if dbt_backfill.is_descending(state.committed.key) else 'up to' %}
@@ -47,7 +47,7 @@
         select 1 as failure from range(0)
     {%- elif execute -%}
         {%- set relations = dbt_backfill.get_tested_relations(model, 'backfill_consistent') -%}
-        {%- set state = dbt_backfill.read_state(relations) -%}
+        {%- set state = relations.state -%}
         {%- do dbt_backfill.check_barrier_is_committed(state, relations.name, 'Run the model again, and then this test') -%}
         {%- set format = dbt_backfill.get_table_format(relations.mv) -%}
         {%- set defined = dbt_backfill.stage_definition(dict(relations, options={'file_format': format}), state) -%}
@@ -93,7 +93,8 @@
 
 {#-
     Return the tables of the tested MV, see get_relations, and the 'name' of the MV for messages and run-operations. This is the name of the model; if
-    no model makes the MV, it is the name of the table. Refuse a relation without a state of its own, and a test with a `where`.
+    no model makes the MV, it is the name of the table. 'state': see read_state. Refuse a relation without a state of its own, and a test with a
+    `where`.
 -#}
 {% macro get_tested_relations(model, test) %}
     {%- if model is string -%}
@@ -116,5 +117,8 @@
     {%- endif -%}
     {%- set original = dbt_backfill.find_original(model, properties) -%}
     {%- if original -%} {%- do dbt_backfill.refuse_copy(relations, original) -%} {%- endif -%}
-    {{ return(relations) }}
+    {%- if 'dbt_backfill.id' not in properties -%} {%- do dbt_backfill.refuse_foreign_mv(relations) -%} {%- endif -%}
+    {%- set state = dbt_backfill.read_state(relations) -%}
+    {%- if state.committed.get('backfill_id') != properties['dbt_backfill.id'] -%} {%- do dbt_backfill.refuse_other_state(relations) -%} {%- endif -%}
+    {{ return(dict(relations, state=state)) }}
 {% endmacro %}

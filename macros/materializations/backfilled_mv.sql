@@ -79,7 +79,7 @@
         {%- set rate, left = result.rows_backfilled / result.read_seconds if result.read_seconds else none, progress.rows_left -%}
         {%- do store_result('main', response=adapter.barrier_response(
             message=result.message, epoch=state.epoch, kind=result.plan.kind if result.plan else none, barriers=result.barriers,
-            progress=progress.share, backfill_finished=dbt_backfill.is_complete(state),
+            progress=progress.share, backfill_finished=dbt_backfill.is_complete(state) and not state.dirty,
             row_count=state.get('row_count'), upstream_row_count=state.committed.get('upstream_row_count'), rows_left=left,
             rows_per_second=rate, seconds_left=0.0 if left == 0 else (left / rate if rate and left else none),
             lag_seconds=state.get('lag_seconds'), upstream_version=state.get('upstream_version'),

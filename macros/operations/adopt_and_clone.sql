@@ -154,8 +154,7 @@
     Return the statements that copy the tables of the original: {step: SQL}. Each statement does nothing if its table exists.
 
     On Delta the copy of the MV shares the files of the original. Iceberg has no clone, so the rows are copied, with the same partitions. The copied
-    state has another id, and lacks two facts that are not known for the copy: the barriers that the history may lack, and the version of the MV after
-    a barrier.
+    state has another id and another version of the MV. It lacks the barriers that the history may lack.
 -#}
 {% macro get_copies(clone, original, id) %}
     {%- set mv, version = original.mv.render(), original.versions.mv -%}
@@ -178,9 +177,13 @@
     {%- endif -%}
     {%- set last = dict(original.state.committed, backfill_id=id) -%}
     {%- for name in ['mv_version', 'mv_unclear', 'mv_snapshot_id'] -%} {%- do last.pop(name, none) -%} {%- endfor -%}
-    {%- if clone.options.file_format == 'delta' -%} {%- do last.update({'mv_version': '0'}) -%} {%- endif -%}
+    {#- A new Delta table has the version 0. The first snapshot of an Iceberg table is known only when the copy is made. -#}
+    {%- do last.update({'mv_version': '0' if clone.options.file_format == 'delta' else '__bf_snapshot__'}) -%}
+    {%- set text = dbt_backfill.string_literal(tojson(last)) -%}
+    {%- set text = text if clone.options.file_format == 'delta' else 'replace(' ~ text ~ ", '__bf_snapshot__', (select coalesce(cast(max(snapshot_id) "
+        ~ "as string), 'none') from " ~ clone.mv.render() ~ '.snapshots where parent_id is null))' -%}
     {%- set changed, columns = {
-        'last': 'if(vnode = 0, ' ~ dbt_backfill.string_literal(tojson(last)) ~ ', cast(null as string)) as last',
+        'last': 'if(vnode = 0, ' ~ text ~ ', cast(null as string)) as last',
         'unwritten': 'cast(null as array<string>) as unwritten',
     }, [] -%}
     {%- for name in dbt_backfill.get_column_types(original.progress) -%}

@@ -166,6 +166,34 @@ def test_what_differs_is_put_right_and_changes_are_merged_all_the_while(project:
     assert "all equal" in project.operation("verify_backfill", model="mv").output
 
 
+def test_an_adoption_goes_on_after_its_first_plan_was_given_up(adopting: Project) -> None:
+    project = adopting
+    adopt(project)
+    project.sql("update {schema}.mv set name = 'wrong' where id in (2, 12)")
+    project.fail(intercept=crash_before(": merge"))
+    project.operation("abandon_plan", model="mv")
+    write(project, backfill_rate_limit=8, barriers_per_run="all")
+    project.run()
+    assert shown(project) == expected(project)
+    assert statuses(project) == {"complete": "pass", "consistent": "pass"}
+
+
+@pytest.mark.every_profile
+def test_rows_written_between_the_adoption_and_the_first_barrier_are_found(
+    adopting: Project,
+) -> None:
+    project = adopting
+    write(project, backfill_rate_limit=0)
+    adopt(project)
+    project.run()
+    project.sql("insert into {schema}.mv select * from {schema}.mv where id in (5, 6, 20)")
+    project.sql("insert into {schema}.mv values (null, 'x', 1)")
+    write(project, backfill_rate_limit=8, barriers_per_run="all")
+    project.run()
+    assert shown(project) == expected(project)
+    assert statuses(project) == {"complete": "pass", "consistent": "pass"}
+
+
 def test_a_table_in_whose_name_spark_sees_a_secret_is_adopted(project: Project) -> None:
     """Spark does not show a property of an Iceberg table if the property contains `url`."""
     make_upstream(project)
@@ -374,6 +402,16 @@ def test_a_clone_with_its_state_goes_on_from_the_position_of_the_original(cloned
     assert "exists, so the model already has a state" in refused_operation(
         project, "clone_backfill", model="mv", source=f"{project.schema}.prod"
     )
+
+
+@pytest.mark.every_profile
+def test_a_row_that_goes_before_the_first_run_of_a_clone_is_missed(cloned: Project) -> None:
+    project = cloned
+    clone(project)
+    project.sql("delete from {schema}.mv where id = 7")
+    write(project, barriers_per_run="all")
+    assert "re-anchored" in project.run("--select", "mv").output
+    assert shown(project) == expected(project)
 
 
 def test_a_clone_is_the_first_table_of_its_schema(cloned: Project) -> None:

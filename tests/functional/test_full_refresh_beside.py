@@ -6,6 +6,7 @@ query or all rows of the new query.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -105,6 +106,18 @@ def test_the_mv_in_use_is_complete_until_the_next_generation_stands_in_its_place
     project.sql("insert into {schema}.people (id, name) values (50, 'x')")
     project.run("--select", "mv")
     assert project.rows("select * from {schema}.mv") == new_rows(project)
+
+
+@pytest.mark.profiles("session-delta", reason="Delta creates no table where files are")
+def test_a_model_with_a_location_is_refreshed_twice(project: Project, tmp_path: Path) -> None:
+    project.operation("drop_backfill", model="mv")
+    write(project, NEW, location_root=str(tmp_path))
+    project.run()
+    for _ in range(2):
+        project.run("--full-refresh", "--select", "mv")
+        assert existing_tables(project, *NEXT) == []
+    assert project.rows("select * from {schema}.mv") == new_rows(project)
+    assert {path.name for path in tmp_path.iterdir()} == {"mv", "mv__progress", "mv__barriers"}
 
 
 def comments(project: Project) -> tuple[str, str]:

@@ -157,3 +157,12 @@ def test_a_refusal_names_the_model_as_run_operations_take_it(project: Project) -
         assert "backfilled_mv versioned.v2: its state is missing: " in node.message
         assert "dbt run-operation adopt_table --args '{model: versioned.v2}'" in node.message
     project.operation("adopt_table", model="versioned.v2")
+
+
+@pytest.mark.every_profile
+def test_a_table_in_the_place_of_a_complete_mv_passes_no_test(project: Project) -> None:
+    project.sql("drop table {schema}.mv")
+    project.sql("create table {schema}.mv (id int, name string) using " + project.file_format)
+    messages = [node.message for node in run_tests(project).nodes]
+    assert len(messages) == 2
+    assert all("was not made by this materialization" in message for message in messages)

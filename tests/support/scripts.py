@@ -41,8 +41,9 @@ def writes(statement: str) -> bool:
     """True if a statement, or the statement after its `if … then`, writes a table."""
     words = _bare(statement).lower().split() or [""]
     if words[:2] == ["execute", "immediate"]:
-        is_set = words[2].startswith(("'set", "'reset", "'select"))
-        return not is_set and "temporary" not in words[2:7] and not _reads_into(" ".join(words))
+        if words[2].startswith(("'set", "'reset", "'select", "'declare")):
+            return False
+        return "temporary" not in words[2:7] and not _reads_into(" ".join(words))
     return words[0] in WRITES and "temporary" not in words[:4] and words[:2] != ["drop", "view"]
 
 

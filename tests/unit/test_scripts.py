@@ -50,6 +50,7 @@ end"""
             True,
         ),
         ("execute immediate 'optimize lake.mv__barriers'", True),
+        ("execute immediate 'declare or replace variable `v` array<bigint>'", False),
         ("begin\n    declare exit handler for sqlexception begin end", False),
         ("else\n    create or replace temporary view `v` as select 1", False),
         ("end if", False),

@@ -46,7 +46,9 @@
         ) ~ ')' -%}
         {%- set found = dbt_backfill.run_json('read the snapshots of ' ~ relations.mv.identifier, sql, relations.mv)[0] -%}
     {%- else -%}
-        {%- set plans = ([planned] if planned else []) + ([committed] if committed.get('mv_unclear') or not planned else []) -%}
+        {#- No statement of the adoption itself changes a row. -#}
+        {%- set plans = ([planned] if planned else [])
+            + ([committed] if committed.kind != 'adopt' and (committed.get('mv_unclear') or not planned) else []) -%}
         {%- set found = dbt_backfill.read_foreign_write(relations.mv, known, own, plans) -%}
     {%- endif -%}
     {%- set foreign = recorded or found.get('foreign_write') -%}

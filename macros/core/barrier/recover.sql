@@ -168,7 +168,7 @@
 {% macro find_touched_ranges(backfill, state, observed) %}
     {%- set given_up = state.committed.get('given_up') if state.dirty else none -%}
     {%- set begun = dbt_backfill.get_source(given_up.since) if given_up else none -%}
-    {%- if not given_up or backfill.feed or not state.uniform or begun.get('version') != state.get('upstream_version')
+    {%- if not given_up or backfill.feed or not state.uniform or begun.get('version') is none or begun.version != state.get('upstream_version')
             or dbt_backfill.find_feed_gap(backfill, observed, given_up.since) -%}
         {{ return(none) }}
     {%- endif -%}

@@ -331,7 +331,7 @@
     {%- set end = 'WAITS: ' ~ run.waits if run.waits else 'CAUGHT UP' if complete else 'PAUSED' -%}
     {%- if run.plan is none -%} {{ return(end ~ ('' if complete else progress) ~ ruled) }} {%- endif -%}
     {%- set barriers = 'BARRIER ' if run.first == run.plan.epoch else 'BARRIERS ' ~ run.first ~ ' to ' -%}
-    {{ return(barriers ~ run.plan.epoch ~ progress ~ (', ' ~ end if run.ended else ', BUDGET SPENT' if run.spent else '') ~ ruled) }}
+    {{ return(barriers ~ run.plan.epoch ~ progress ~ (', ' ~ end if run.ended and not run.state.dirty else ', BUDGET SPENT' if run.spent else '') ~ ruled) }}
 {% endmacro %}
 
 

@@ -56,7 +56,7 @@
         'epoch', 'plan_id', 'backfill_id', 'kind', 'reason', 'sources', 'upstream_row_count', 'range_low', 'range_high', 'last_range',
         'vnodes', 'vnode_row_counts', 'range_row_count', 'sweeps', 'at_once', 'touched', 'fills', 'drops', 'fill_low', 'fill_high',
         'last_fill', 'filled_row_count', 'removes_duplicates', 'generation', 'next_bounds', 'bounds_complete', 'query', 'query_hash', 'query_columns',
-        'settings', 'key', 'vnode_count', 'backfill_mode', 'backfill_rate_limit', 'invocation_id',
+        'settings', 'key', 'vnode_count', 'backfill_mode', 'backfill_rate_limit', 'invocation_id', 'mv_version',
     ] -%}
         {%- if name not in counts and shaped.get(name) is not none -%} {%- do stored.update({name: shaped[name]}) -%} {%- endif -%}
     {%- endfor -%}

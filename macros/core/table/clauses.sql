@@ -144,10 +144,10 @@
 
 {#- Return USING, LOCATION and TBLPROPERTIES of a table of an MV. -#}
 {% macro table_clauses(relation, properties) -%}
+    {#- A Delta table of a next generation has no location: DROP TABLE leaves the files there, and Delta creates no table where files are. -#}
+    {%- set is_next = dbt_backfill.get_file_format() == 'delta' and relation.identifier.startswith(this.identifier ~ '__next') -%}
     using {{ dbt_backfill.get_file_format() }}
-    {%- if config.get('location_root') %}
-    {{ dbt_backfill.location_root_clause(config.get('location_root'), relation) }}
-    {%- endif %}
+    {{ dbt_backfill.location_root_clause(none if is_next else config.get('location_root'), relation) }}
     tblproperties {{ dbt_backfill.property_list(properties) }}
 {%- endmacro %}
 
