@@ -1,6 +1,5 @@
 {#-
-    Return an analysis without facts. An analysis is a dict of facts about the model's query that the run has read from Spark. All barriers of the run
-      use it. {
+    Return an analysis without facts. An analysis has the facts about the query that the run has read from Spark, for all barriers of the run: {
       'explained': true once Spark has explained the query; until then the run only has the facts that the last plan recorded,
       'key': a list of {'name', 'upstream', 'type'},
       'columns': the columns of the query, as text,
@@ -15,7 +14,7 @@
       'feed_columns': see get_feed_columns; none until they are known, and also none if the upstream's own feed is read,
       'key_order_checked': see check_key_order,
       'copy_id': the id of the existing copy of the upstream, see before_choice; none until the run has looked for a copy,
-      'redefined': of the upstream at 'version', see read_upstream
+      'redefined': the upstream's `redefined` when the last plan was chosen, see read_upstream
     }
 
     A macro that finds out more returns a new dict of this form.
@@ -31,7 +30,7 @@
 
 {#-
     Analyze the model's query. Refuse a query from which no MV can be made. Refuse a change table that lacks columns of the upstream. A run analyzes
-    its query once, and again if the feed does not list all changes.
+    its query once, and again (`anew`) after a gap or a change of the upstream's columns.
 
     Arguments:
       version: the version of the upstream that is to be read; none if it is not known yet. The query is explained over this version, because the
@@ -73,7 +72,7 @@
     {%- if backfill.feed and analysis.feed_columns is none -%}
         {%- set analysis = dict(analysis, feed_columns=dbt_backfill.get_feed_columns(backfill.feed)) -%}
     {%- endif -%}
-    {#- The contract describes the model's current query. During a full refresh, the MV in use still has the query that created it. -#}
+    {#- The contract describes the model's current query. During a full refresh beside the MV in use, that MV still has the query that created it. -#}
     {%- if dbt_backfill.get_config().get('contract').enforced and backfill.generation != 'former' -%}
         {%- do get_assert_columns_equivalent(backfill.sql) -%}
     {%- endif -%}
@@ -81,7 +80,7 @@
 {% endmacro %}
 
 
-{#- Return the columns by which a Delta table is partitioned. The types are returned without the part in brackets. -#}
+{#- Return the columns by which a Delta table is partitioned. A type has no part in brackets: `decimal`, not `decimal(10,2)`. -#}
 {% macro get_partition_columns(backfill, columns) %}
     {%- set partitions, found = backfill.get('partitions'), [] -%}
     {%- if backfill.options.file_format != 'delta' -%} {{ return(found) }} {%- endif -%}
@@ -98,8 +97,7 @@
     the order of unique_key.
 
     The upstream's column is taken from the topmost projection of the optimized plan. This projection has an unchanged column as `column#1 AS
-    __bf_key_1#2`. The upstream's own spelling of the name is used, because the query may
-    write the name with other upper-case and lower-case letters.
+    __bf_key_1#2`. The name is spelled as in the upstream, because the query may write the name with other upper-case and lower-case letters.
 
     Refuse a column of unique_key if it is an expression, if it is another column than upstream_key says, or if its type cannot be a position.
 -#}
@@ -151,8 +149,8 @@
 
 
 {#-
-    Return which columns of the upstream a query reads: {
-      'columns': a list of {'name', 'type'}; none if the query reads all columns, or if that cannot be known,
+    Return the columns of the upstream that a query reads: {
+      'columns': a list of {'name', 'type'}; none if the query reads all columns, or if the columns cannot be determined,
       'lacks': true if the upstream, at the explained version, may lack a column that the query reads
     }
 -#}
@@ -168,10 +166,10 @@
 
 
 {#-
-    Add the session's time zone to the used settings if the rows that the query reads depend on the time zone. They depend on it if the query reads
-    columns of the type `timestamp`, and the upstream or its change table is partitioned by such a column. The tables are checked before the first
-    barrier, after a gap, and after a change of the query. Otherwise the last plan has the answer: the partitions of a table change only if it is
-    replaced.
+    Return the analysis. Add the session's time zone to its used settings if the rows that the query reads depend on the time zone. The rows depend on
+    it if the query reads columns of the type `timestamp`, and the upstream or its change table is partitioned by such a column. The tables are
+    checked before the first barrier, after a gap, and after a change of the query. Otherwise the last plan has the answer: the partitions of a table
+    change only if it is replaced.
 -#}
 {% macro analyze_time_zone(backfill, state, observed, analysis, anew) %}
     {%- set zone, names = 'spark.sql.session.timeZone', analysis.moments -%}
@@ -206,8 +204,8 @@
 
 
 {#-
-    Refuse a version on which the query does not run. An example is a snapshot of Iceberg: it has the columns that the table had when the snapshot was
-    written, and an ALTER makes no snapshot.
+    Refuse a version of the upstream on which the query does not run. For example, an Iceberg snapshot has the columns that the table had when the
+    snapshot was written, and an ALTER makes no new snapshot.
 -#}
 {% macro check_query_at(backfill, observed, analysis, version) %}
     {%- if not observed.get('altered') -%} {{ return(none) }} {%- endif -%}
@@ -278,7 +276,7 @@
 {% endmacro %}
 
 
-{#- True if a query differs from an earlier one only by the `invocation_id`, which dbt renders as another literal in each run. -#}
+{#- True if a query differs from an earlier query only by the `invocation_id`, which dbt renders as another literal in each run. -#}
 {% macro differs_by_run(query, earlier) %}
     {%- set id = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}' -%}
     {{ return(invocation_id in query and query != earlier and modules.re.sub(id, '', query) == modules.re.sub(id, '', earlier)) }}
@@ -295,8 +293,8 @@
     {%- if upstream | replace('`', '') != backfill.upstream.relation.render() | replace('`', '') -%}
         {{ return('its upstream changed from ' ~ upstream ~ ' to ' ~ backfill.upstream.relation.render()) }}
     {%- elif last.query_hash != backfill.query_hash and dbt_backfill.get_words(last.query) != dbt_backfill.get_words(backfill.query) -%}
-        {#- The words are compared because an earlier version of this package computed the stored hash in another way. Their order counts, and so does
-            upper and lower case, because a name may become a value (`to_json(struct(Id))`). -#}
+        {#- The words are compared because an earlier version of this package computed the stored hash in another way. The order of the words counts.
+            Upper and lower case counts as well, because a name may become a value (`to_json(struct(Id))`). -#}
         {{ return('its query contains the invocation_id of dbt as a literal, which changed'
             if dbt_backfill.differs_by_run(backfill.query, last.query) else 'its query changed') }}
     {%- elif names | map('lower') | list != options.unique_key | map('lower') | list -%}
@@ -323,9 +321,9 @@
 
 
 {#-
-    Return the first setting of the session (as get_result_settings returned them) that has changed since a plan was made: {'setting',
-    'words': the name for a message, 'was', 'is'}; none if no setting has changed. A setting that is not set counts as its default. The value
-    EXCEPTION counts as the default as well: with EXCEPTION, Spark returns the same value or fails.
+    Return the first setting of the session (see get_result_settings) that has changed since a plan was made: {'setting', 'words': the name for a
+    message, 'was', 'is'}; none if no setting has changed. A setting that is not set counts as its default. The value EXCEPTION counts as the default
+    as well: with EXCEPTION, Spark returns the same value or fails.
 -#}
 {% macro find_changed_setting(plan, settings) %}
     {%- set recorded = plan.get('settings') -%}

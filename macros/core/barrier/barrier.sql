@@ -1,33 +1,32 @@
 {#-
-    Run one barrier from top to bottom. `tests/exactness/protocol.py` is a model of the same protocol with all kinds of barriers. Random histories
-    test this model.
+    Run one barrier from top to bottom. `tests/exactness/protocol.py` models the same protocol in Python. Tests play random histories with that model,
+    and with real runs beside it.
 
       observe   read the state (observe_state, in observe.sql), the writes to the MV since the last barrier (observe_mv), and the upstream
-                (observe_upstream). The run reads the state once; after that, each commit returns the next state. The upstream is observed at each
-                barrier: its newest version, and its log since the committed version
-      plan      choose_plan chooses a kind and a range. One script stages the changed keys up to the position, checks the keys that the plan
-                reads, and stores the plan in the progress table, for the epoch after the committed one (plan_barrier). A refusal comes before
-                anything is written to the MV or its state. If an earlier run left a plan, that plan is executed word for word, or given up
-                (adopt_plan, in recover.sql). If another run has stored a plan first, this run executes the other run's plan. So two runs never
-                execute different plans of one epoch
-      steps     the statements that write the MV (run_steps, get_steps): as a rule a MERGE of the changes and then a MERGE of the range, or a
-                single MERGE if both are small. After the first MERGE the MV is Q(S' where pk <= P), after the second MERGE Q(S' where pk <= P'). If
-                the range were merged first, the MV would be a mixture of two versions between the MERGEs. The source of each statement has the fence
-                as a condition. The fence reads the progress table, and fails if another run has committed the plan or given it up (see get_fence)
-      commit    one statement on the progress table (commit_barrier). The statement checks the epoch and the plan. So it changes nothing if it is sent
-                twice or arrives late. The commit comes last because it ends the plan: after the commit, every late statement of the plan fails at its
-                fence
+                (observe_upstream). The run reads the state once; after that, each commit returns the next state. At each barrier, the run reads the
+                upstream's newest version and its log since the committed version
+      plan      choose_plan chooses a kind and a range. One script (plan_barrier) stages the changed keys up to the position, checks the keys that the
+                plan reads, and stores the plan for the next epoch in the progress table. A refusal comes before anything is written to the MV or its
+                state. If an earlier run left a plan, this run executes that plan word for word, or gives it up (adopt_plan, in recover.sql). If
+                another run has stored a plan first, this run executes the other run's plan. So two runs never execute different plans of one epoch
+      steps     the statements that write the MV (run_steps, get_steps): as a rule a MERGE of the changes and then a MERGE of the range, or a single
+                MERGE if both are small. The first MERGE brings the rows up to the old position to the plan's version. The second MERGE adds the rows
+                up to the new position. If the range were merged first, the MV would be a mixture of two versions between the MERGEs. The source of
+                each statement has the fence as a condition. The fence reads the progress table, and fails if another run has committed the plan or
+                given it up (see get_fence)
+      commit    one statement on the progress table (commit_barrier). The statement checks the epoch and the plan, so a second or late execution
+                changes nothing. The commit comes last because it ends the plan: after the commit, every late statement of the plan fails at its fence
 
-    A barrier that dies before it has stored its plan has not written to the MV or its state. It may leave a copy of the upstream or temporary views,
-    which a later run replaces. A barrier that dies later leaves its plan, and the next run sends statements with the same effect again. A statement
-    that is executed again changes nothing. An exact MV is an exact prefix after each statement, not only after the commit. An MV that is repaired is
-    exact after the last statement of the barrier.
+    If a run dies before it has stored the plan, it has not written to the MV or its state. It may leave a copy of the upstream or temporary views,
+    which a later run replaces. If a run dies later, it leaves its plan, and the next run executes this plan again. A statement that is executed again
+    changes nothing. If the MV was exact before the barrier, the MV is an exact prefix after each statement. If the barrier repairs the MV, the MV is
+    exact after the last statement.
 
     If the changes cannot be read, or if something else wrote to the MV, choose_recovery decides how much of the MV is compared with the query.
-    find_gap detects both before planning; find_next_attempt and new_attempt detect unreadable changes during planning. As a rule the whole MV is
-    compared. After a plan was given up, only the keys that this plan could write to are compared, if find_touched_ranges can name them. With `on_gap`
-    and `on_foreign_write` the user can choose a sweep or a refusal instead of the comparison. There are two comparisons window by window: of a table
-    that was adopted, and of rows that get new columns (`fill`).
+    find_gap detects both cases before planning; find_next_attempt and new_attempt detect unreadable changes during planning. As a rule the barrier
+    compares the whole MV. After a plan was given up, the barrier compares only the keys that this plan could write to, if find_touched_ranges can
+    name them. With `on_gap` and `on_foreign_write` the user can choose a sweep or a refusal instead. Barriers also compare an adopted table, and rows
+    that get new columns (`fill`), window by window.
 
     Return {'plan', 'state', 'counts', 'seconds', 'seconds_without_copy', 'analysis'}. The entry 'seconds_without_copy' excludes the time to copy the
     upstream, because later ranges read the same copy. Return none if there is nothing to do, and {'waits'} if the feed has not landed the changes
@@ -36,13 +35,12 @@
     Arguments:
       analysis (dict): what the run already knows about its query, see new_analysis.
       next (dict or text): see choose_plan.
-      last (boolean): true if the run ends after this barrier. After a barrier that does not count (`follows`, see kind_of), the run continues
-        nevertheless.
+      last (boolean): true if the run ends after this barrier. But the run never ends after a barrier that does not count, see `follows` in kind_of.
 -#}
 {% macro run_barrier(backfill, state, analysis, rebuild, next=none, last=false) %}
     {%- set started_at = modules.datetime.datetime.now() -%}
 
-    {#- Observe. The log has to reach back to the version of the last executed barrier, or else to the version of the stored plan. -#}
+    {#- Observe. The log has to reach back to the version of the last executed barrier or, without such a barrier, of the stored plan. -#}
     {%- set stored = state.get('planned') -%}
     {%- set state = dbt_backfill.observe_mv(backfill, state) -%}
     {%- set observed = dbt_backfill.observe_upstream(backfill, state, dbt_backfill.get_feed_start(state) or stored) -%}
@@ -104,7 +102,7 @@
     same facts about the change table. The change table is read first, so that the observed upstream is not behind the observed change table.
 
     Arguments:
-      since (dict or none): the plan to whose version the log has to reach back; none if no version of the upstream was read yet.
+      since (dict or none): a plan; the log has to reach back to the version of this plan. None if no version of the upstream was read yet.
 -#}
 {% macro observe_upstream(backfill, state, since) %}
     {%- set followed = backfill.feed or backfill.upstream -%}
@@ -117,7 +115,7 @@
 {% endmacro %}
 
 
-{#- Return the plan of the last executed barrier, whose version is the start of the changes that are read. None if there is no such plan. -#}
+{#- Return the plan of the last executed barrier; none without such a plan. The next barrier reads the changes since this plan's version. -#}
 {% macro get_feed_start(state) %}
     {%- if state.get('upstream_version') is none -%} {{ return(none) }} {%- endif -%}
     {{ return((state.committed.get('given_up') or {}).get('since') if state.dirty else state.committed) }}
@@ -133,10 +131,10 @@
 
 
 {#-
-    Execute the steps of a plan. What they change depends on the plan and the state only. Return {
+    Execute the steps of a plan. Only the plan and the state decide what the steps change. Return {
       'failed': the name of the step that failed, if the plan may be given up, see run_merge; else none,
       'counts': see get_merge_counts; {} if the plan merged no changes,
-      'commits': how many commits these steps made to a Delta MV; none if that is not known,
+      'commits': the number of commits that these steps made to a Delta MV; none if the number is not known,
       'views': the temporary views of the plan's changes; the commit drops them,
       'analysis': what the run knows about its query after these steps, see new_analysis
     }
@@ -211,9 +209,9 @@
 
 
 {#-
-    Run a statement that writes the MV. `may_give_up` is true if an earlier run left the plan and the upstream has a newer version now. In this case a
-    failure is returned instead of raised, so that the plan can be given up. (Jinja cannot catch an error, but a SQL script can.) Without this, a plan
-    that fails on a row would stop the MV for ever, even after the row was corrected upstream.
+    Run a statement that writes the MV. `may_give_up` is true if an earlier run left the plan and the upstream has a newer version now. In this case
+    the macro returns a failure and does not raise it, so that the run can give the plan up. (Jinja cannot catch an error, but a SQL script can.)
+    Otherwise a plan that fails on a row would stop the MV for ever, even after the row was corrected upstream.
 
     Returns {'may_give_up', 'failed': the name of the step if it failed, else none, 'result': dbt's table, none with may_give_up}.
 -#}
@@ -240,8 +238,8 @@
     summary of its snapshot has the numbers.
 
     Arguments:
-      counts (string): what the MERGE does. 'changes': it writes the staged rows, and each row that the query returns is updated or inserted,
-        so only the deleted rows have to be counted; 'all': it compares everything, so both numbers have to be counted; 'deleted': it only deletes.
+      counts (string): what the MERGE does. 'changes': it writes all staged rows, so the number of updates and inserts is known and only the deleted
+        rows have to be counted. 'all': it compares all rows, so both numbers have to be counted. 'deleted': it only deletes.
       merged (dict): what run_merge returned.
       staged (dict or none): as stage_changes returned it.
       number (int): the number of the MERGE in the barrier, counted from the end. The last MERGE has the number 1.
@@ -294,7 +292,7 @@
         {%- set sql = dbt_backfill.get_stopping_sql(backfill, plan) -%}
         {{ return([{'name': 'stop what is on its way' ~ in_barrier, 'sql': sql}] if sql else []) }}
     {%- elif kind.positions == 'rescale' -%}
-        {#- During a sweep, the MV's rows above the position may be wrong. The sweep compares them when it reaches them. -#}
+        {#- During a sweep, no rows have to be removed: the sweep later compares all rows above the position. -#}
         {{ return([] if state.uniform or plan.sweeps or plan.vnode_count > state.committed.vnode_count else [{
             'name': 'remove what is read again after the barrier ' ~ plan.epoch,
             'sql': dbt_backfill.get_lowering_sql(backfill, state, plan), 'counts': 'deleted',
@@ -310,12 +308,12 @@
     {%- endif -%}
 
     {%- set changes, steps = staged and staged.upserts + staged.drops, [] -%}
-    {#- In a sweep the MV may have rows in a range where the upstream has none. -#}
+    {#- In a sweep the MV may have rows in a range where the upstream has no rows. -#}
     {%- set has_rows = plan.get('range_row_count') or plan.get('sweeps') and plan.get('range_row_count') is not none -%}
     {%- set reads = dbt_backfill.kind_reads_range(plan) and has_rows -%}
     {%- set at_once = changes and reads and plan.at_once -%}
     {%- if changes -%}
-        {#- The changes have keys up to the old position, and the range has keys above it. -#}
+        {#- The changes have keys up to the old position, and the range has keys above it. So no key is in both. -#}
         {%- do steps.append({
             'name': 'merge the changes' ~ (' and the range' if at_once else '') ~ of_barrier, 'counts': 'changes',
             'sql': dbt_backfill.get_changes_merge_sql(
@@ -338,27 +336,28 @@
 
 
 {#-
-    Return the record of a plan's kind. Its fields decide what the steps and the commit do. Code tests `kind` itself only if it concerns one kind. The
-    plan of epoch 0 has the kind `create`, `adopt` or `replace`, which no barrier executes.
+    Return the record of a plan's kind. Its fields decide what the steps and the commit do. Code tests the name of the kind only if the code concerns
+    a single kind. The plan of epoch 0 has the kind `create`, `adopt` or `replace`, which no barrier executes.
 
       follows          true if the barrier brings the MV to a version of the upstream; only these barriers count towards `barriers_per_run`
-      merges_changes   true if it merges the upstream's changes up to the position; 'limited': true only if its plan lists the ranges that given-up
-                       plans could write to (`touched`, see find_touched_ranges)
-      slice            the rows that it reads from the snapshot. 'insert': the next range above the position, where the MV has no rows yet (during a
-                       sweep the MV has rows there, and they are compared). 'replace': a window of the rows up to the position, which is compared.
+      merges_changes   true if the barrier merges the upstream's changes up to the position; 'limited': true only if the plan lists the ranges that
+                       given-up plans could write to (`touched`, see find_touched_ranges)
+      slice            the rows that the barrier reads from the snapshot. 'insert': the next range above the position, where the MV has no rows yet
+                       (during a sweep the MV has rows there, and they are compared). 'replace': a window of the rows up to the position, which is
+                       compared.
                        'all': all rows up to the position, which are compared. none: no rows
       table            'keep': the MV stays; 'empty': an empty table replaces it; 'swap': the rows of the next generation replace it
       positions        what the commit does to the positions of the vnodes, see get_committed_columns
-      repairs          true if the barrier replaces the MV, or compares all its rows (a sweep does so in the barriers that follow). Such a barrier
+      repairs          true if the barrier replaces the MV, or compares all its rows (after a sweep, the next barriers compare them). Such a barrier
                        repairs every foreign write that was committed before the statements of the barrier
 
     The purpose of each kind:
 
       advance    the usual barrier. The changes have keys up to the old position; the range has keys above the old position and is read at the new
                  version. So no key is both in the changes and in the range, and the MV is an exact prefix even between the two MERGEs
-      fill       the model's query returns other columns than the committed query, and the existing rows get these columns, window by window. A second
-                 position says how far the new columns are filled, see new_filling. All columns of a window are compared, so after the barrier the
-                 rows of the window are equal to the query's rows
+      fill       the model's query returns other columns than the committed query. The existing rows get these columns, window by window. A second
+                 position says how far the columns are filled, see new_filling. The barrier compares all columns of a window, so afterwards the rows
+                 of the window are equal to the query's rows
       reanchor   no feed lists the changes from the committed version to the new version. The MV is compared with the query and repaired, but its
                  position does not move. The whole MV is compared, or only the keys that given-up plans could write to
       sweep      a re-anchor in slices. The position goes back to the start, at the new version, but the rows stay: the next barriers compare
@@ -367,8 +366,8 @@
       swap       the end of a full refresh beside the MV in use, see run_beside
       rescale    a change of the number of vnodes, to a multiple or a divisor of the current number. Nothing is read upstream. A vnode that is joined
                  from several vnodes gets the lowest of their positions; its rows above this position are removed, and a later range reads them again
-      abandon    ends a plan that was given up. The epoch of the plan is committed at the old position and version. It is marked `dirty`, because a
-                 MERGE of the plan may have been sent. A re-anchor follows, or, after a reset, another reset
+      abandon    ends a plan that was given up. The epoch of the plan is committed at the old position and version. The state is marked `dirty`,
+                 because a MERGE of the plan may have been sent. As a rule a re-anchor follows; after a given-up reset, another reset
 
     choose_plan chooses the kind of a plan, run_mark_abandoned changes the kind of a plan to 'abandon', and rescale_backfill plans a 'rescale'.
 -#}

@@ -12,8 +12,8 @@
       observed (dict): the upstream, as observe_upstream returned it.
       analysis (dict): see new_analysis.
       rebuild (string or none): why the MV is to be rebuilt.
-      next (dict or text): the generation that is to replace the MV, see read_filled_generation; 'planned' if the stored plan is the swap
-        that puts that generation in place: after it no other plan is chosen.
+      next (dict or text): the generation that is to replace the MV, see read_filled_generation; 'planned' if the stored plan already is the swap of
+        that generation: after this swap no other plan is chosen.
 -#}
 {% macro choose_plan(backfill, state, observed, analysis, rebuild, next=none) %}
     {%- if next == 'planned' -%} {{ return(none) }} {%- endif -%}
@@ -125,7 +125,7 @@
 
 {#-
     Return why the next barrier has to compare the MV with the query: because of a foreign write, because a plan was given up, or because the changes
-    since the committed version cannot be read as a feed. Return none if the barrier does not have to compare it.
+    since the committed version cannot be read as a feed. Return none if the barrier does not have to compare the MV.
 -#}
 {% macro find_gap(backfill, state, observed) %}
     {%- if state.get('foreign_write') -%}
@@ -142,8 +142,8 @@
 
 
 {#-
-    Return why the changes since the committed plan cannot be read, as the end of a sentence; none if they can. Refuse an upstream if its later
-    changes could not be read either.
+    Return why the changes since the committed plan cannot be read, as the end of a sentence; none if the changes can be read. Refuse an upstream if
+    its later changes could not be read either.
 -#}
 {% macro find_feed_gap(backfill, observed, committed) %}
     {%- set feed = dbt_backfill.describe_change_table(backfill.feed) if backfill.feed else none -%}
@@ -233,7 +233,7 @@
 
 
 {#-
-    Return the fields that every plan of a run has, for the epoch after `state.epoch`; get_plan_json_sql describes the rest.
+    Return the fields that every plan of a run has, for the epoch after `state.epoch`; get_plan_json_sql describes the other fields.
 
     Arguments:
       analysis (dict): of the query, see new_analysis.
@@ -273,11 +273,11 @@
 {#-
     Return the key of a query. Each column of the key gets an entry `position`: the column of the progress table that has its position. If the key of
     the committed plan has the same column of the upstream, its `position` is kept. Otherwise the position gets a new column, with the name of the
-    upstream's column. The name gets a prefix if the progress table already has another column of that name. Such a column is one of the table's own,
-    belongs to another column of the key, or belonged to an earlier key and has another type.
+    upstream's column. The name gets a prefix if the progress table already has another column of that name. That other column is a column of every
+    progress table, has the position of another column of the key, or had the position of an earlier key and has another type.
 
     Arguments:
-      present (dict): names in lower case -> types of the columns that the table has.
+      present (dict): the columns of the progress table: names in lower case -> types.
 -#}
 {% macro keep_positions(key, committed, present={}) %}
     {%- set kept, placed = [], [] -%}
@@ -303,7 +303,7 @@
 
 {#-
     Return the known ends of the next ranges: {'next_bounds', 'bounds_complete'}. The last plan has these ends, unless it is a fill. If the last plan
-    was abandoned, the end of its own range is added as the first one.
+    was abandoned, the end of its own range is added as the first end.
 -#}
 {% macro get_bounds_ahead(state) %}
     {%- set last = state.committed -%}
@@ -327,7 +327,7 @@
     {%- if last.get('backfill_rate_limit') == limit and start.moving is none and last.get('vnodes') is none
             and (bounds or plan.bounds_complete) -%}
         {%- set known = dict(begun, range_high=bounds[0] if bounds else start.low, last_range=not bounds, next_bounds=bounds[1:]) -%}
-        {#- Rows may have been added since the bounds were found. -#}
+        {#- Rows may have been added since the bounds were found, so the number of rows is limited. -#}
         {{ return({'plan': known, 'most_rows': most}) }}
     {%- endif -%}
     {%- set found = {'plan': dict(begun, **dbt_backfill.find_bounds(backfill, state, begun))} -%}
@@ -385,7 +385,7 @@
 {% endmacro %}
 
 
-{#- True if the MV has earlier rows above the position that a sweep has not compared yet. -#}
+{#- True during a sweep: the MV has rows above the position that the sweep has not compared yet. -#}
 {% macro is_sweeping(state) %}
     {{ return((state.committed.get('kind') == 'sweep' or state.committed.get('sweeps', false)) and not state.finished) }}
 {% endmacro %}

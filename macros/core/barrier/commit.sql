@@ -1,6 +1,6 @@
 {#-
-    Run the step "commit" of a barrier: one statement moves the progress to the plan's epoch. The condition of the statement has the previous epoch
-    and the plan. The statement is an UPDATE, or a MERGE if the vnodes or the columns of the key change. It records the plan with the outcome of the
+    Run the step "commit" of a barrier: one statement moves the progress to the plan's epoch. The statement has a condition: the previous epoch and
+    this plan are stored. It is an UPDATE, or a MERGE if the vnodes or the columns of the key change. It records the plan with the outcome of the
     barrier. Return the committed state.
 
     Arguments:
@@ -29,7 +29,7 @@
             set outcome = ({{ dbt_backfill.get_outcome_sql(backfill, state, plan, counts, known, left, seconds) }});
             {{ dbt_backfill.get_commit_sql(backfill, state, plan) }}
             {%- if not ends %}
-            {#- For the next barrier of this run. The select of the state also reads the log for that barrier. #}
+            {#- Read the control for the next barrier of this run. The select of the state also reads the log of the followed table. #}
             {{ dbt_backfill.get_control_statement(backfill, backfill.get('controls_of') or plan.backfill_id) }}
             {%- endif %}
             set state = ({{ dbt_backfill.get_state_sql(
@@ -117,7 +117,7 @@
         {%- endif %}
         {%- if is_iceberg %},
         mv.version as mv_version,
-        {#- A plan that does not repair the MV leaves an earlier write to the next plan. #}
+        {#- A plan that does not repair the MV leaves an earlier foreign write for the next plan. #}
         {%- set left = state.get('foreign_write') if not dbt_backfill.kind_of(plan).repairs else none %}
         coalesce(mv.foreign_write, {{ 'from_json(' ~ dbt_backfill.string_literal(tojson(left)) ~ ", 'text string, replaced boolean, plan string')"
             if left else 'null' }}) as foreign_write
@@ -167,7 +167,7 @@
 
 
 {#-
-    Return the columns of the progress table that the commit of a plan sets: {name: SQL over a row of it, `progress`}. For every kind, the
+    Return the columns of the progress table that the commit of a plan sets: {name: a SQL expression over the row `progress`}. For every kind, the
     epoch moves, the stored plan is removed, and the plan with its outcome becomes the last barrier. The previous barrier is added to `unwritten`, the
     barriers that the history may not have yet. The other columns depend on the field `positions` of the kind:
 
@@ -294,9 +294,9 @@
 
 
 {#-
-    Return statements of a script that drop the temporary views of a barrier, and the variable with the filter of its keys, see
-    get_merged_statements. Otherwise they would stay in a session that other runs may share.
-    Each view is dropped before the views that it reads. A missing view is not an error, because a lost connection ends the session and its views.
+    Return statements of a script that drop the temporary views of a barrier, and the variable with the filter of its keys, see get_merged_statements.
+    Otherwise the views and the variable would stay in a session that other runs may share. Each view is dropped before the views that it reads. A
+    missing view is not an error, because a lost connection ends the session and its views.
 -#}
 {% macro get_drop_stages_sql(stages) -%}
     {%- for stage in stages | unique %}

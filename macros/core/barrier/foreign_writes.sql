@@ -3,8 +3,8 @@
     that was given up. Each barrier records the version of the MV after its own statements. In the log of the MV, the commits of a barrier are marked
     with the id of its plan: on Delta each MERGE has the id in a condition (get_mark), on Iceberg each snapshot has the id in a property
     (get_mark_statement). On Delta a CREATE OR REPLACE or an ALTER of a plan has no mark; read_foreign_write recognizes it by its operation. So the
-    next barrier can distinguish the commits of barriers from all other commits. A commit that changes no row does not count: a compaction, a VACUUM,
-    an expiry, or a change of properties or comments. After any other commit, the next barrier compares the MV with the query. The option
+    next barrier can distinguish the commits of barriers from all other commits. A commit that changes no row is no foreign write: a compaction, a
+    VACUUM, an expiry, or a change of properties or comments. After a foreign write, the next barrier compares the MV with the query. The option
     `on_foreign_write` decides how.
 -#}
 
@@ -82,7 +82,7 @@
         {%- set mark = modules.re.search('__bf_plan#\\d+ = (\\w+(?: repair)?)\\)', entry.parameters | string) -%}
         {%- set is_own = mark and mark.group(1) in own or traits.replaces and 'REPLACE TABLE' in operation
             or traits.alters and operation in ['ADD COLUMNS', 'DROP COLUMNS'] -%}
-        {#- Everything before the last write of such a plan was compared. -#}
+        {#- Such a plan has compared everything that was committed before its last write. -#}
         {%- if is_own and traits.repairs and not (mark and mark.group(1).endswith(' repair')) -%} {{ return({'version': version}) }} {%- endif -%}
         {%- set changes_no_row = operation in [
             'OPTIMIZE', 'REORG', 'VACUUM START', 'VACUUM END', 'SET TBLPROPERTIES', 'UNSET TBLPROPERTIES', 'CHANGE COLUMN', 'CHANGE COLUMNS',
@@ -116,7 +116,7 @@
       known (string or none): the snapshot at which the walk ends; the text 'none' if the walk ends at the first snapshot of the table. If the
         argument is none, the select returns only the current snapshot.
       own (list): the marks of the snapshots that this MV's own barriers and repairs have made.
-      stops (list): the marks of these snapshots at which the walk ends, because a plan has repaired every earlier write.
+      stops (list): those marks of `own` at which the walk ends, because the plan has repaired every earlier write.
 -#}
 {% macro get_foreign_write_sql(relations, backfill_id, known, own, stops=[]) -%}
     {%- set mv, marked = relations.mv.render(), 'coalesce(commits[walk.at].mark in ({}), false)' -%}
@@ -179,8 +179,8 @@
 
 
 {#-
-    Record the version of the MV in a run that has nothing to do, if maintenance has moved it. Otherwise the log would at some time no longer list the
-    commits after the version of the last barrier, and the next barrier would compare the whole MV.
+    Record the version of the MV in a run that has nothing to do, if maintenance has changed the version. Otherwise the log would at some time no
+    longer list the commits after the version of the last barrier, and the next barrier would compare the whole MV.
 -#}
 {% macro run_record_of_mv_version(backfill, state) %}
     {%- set recorded = state.committed.get('mv_version') -%}

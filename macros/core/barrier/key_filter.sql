@@ -1,12 +1,12 @@
 {#-
     This file makes a filter of the staged keys for the ON of the MERGE of changes. The filter is a condition on the MV only, so Spark applies it when
-    it scans the MV. Without the filter, Spark shuffles every row of the MV between the bounds of the staged keys before it joins them. The filter may
-    let other rows pass, because the ON compares the keys as well, but it never stops a row that has a staged key.
+    it scans the MV. Without the filter, Spark shuffles every row of the MV between the bounds of the staged keys for the join. The filter may let
+    other rows pass, because the ON compares the keys as well, but it never stops a row that has a staged key.
 
     For few keys whose first column is a number, the filter is a list of these numbers. (Spark pushes a list down to the files through Java values,
-    which alter bytes that are not UTF-8 and some days of 1582. So a list of texts or times could skip the row of a staged key.) For other keys it is
-    a Bloom filter: an array of words of 64 bits, in which each key has four bits of one word. The bits are stored inverted: 0 means that a key has set
-    the bit. For very many keys there is no filter, because then most rows of the MV would pass.
+    which alter bytes that are not UTF-8 and some days of 1582. So a list of texts or times could skip the row of a staged key.) For other keys the
+    filter is a Bloom filter: an array of words of 64 bits, in which each key has four bits of one word. The bits are stored inverted: 0 means that a
+    key has set the bit. For very many keys there is no filter, because then most rows of the MV would pass.
 -#}
 
 

@@ -169,8 +169,8 @@
 
 
 {#-
-    Add the columns that a plan fills to the MV, and drop the columns that it drops. No rows are committed. On Delta, a statement that began before
-    the ALTER conflicts with the ALTER. On Iceberg, such a statement leaves new columns null and does not read dropped columns.
+    Alter the MV: add the columns that a plan fills, and drop the columns that the plan drops. No rows are committed. On Delta, a statement that began
+    before the ALTER conflicts with the ALTER. On Iceberg, such a statement leaves new columns null and does not read dropped columns.
 
     Each ALTER is a statement of its own, right after its fence. An ALTER fails if something else has altered the table after the ALTER began.
 -#}

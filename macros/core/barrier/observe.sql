@@ -6,7 +6,7 @@
     }
 
     This macro writes in two cases only. It takes over a table that is to become the MV, see take_over_table. It creates the MV if an earlier run died
-    after that run had created the state.
+    between the creation of the state and the creation of the MV.
 -#}
 {% macro observe_state(backfill, reads_nothing=false) %}
     {%- set found = dbt_backfill.observe_tables(backfill, reads_nothing) -%}
@@ -102,7 +102,7 @@
 
 {#-
     Refuse a table that has the name of the new MV's history or controls, unless an earlier MV left this table and the new MV can write to it. In
-    another catalog the lookup of the controls would cost a statement, so it is left to the first statement of a run that reads the controls.
+    another catalog a lookup of the controls would cost a statement. So there, the first statement that reads the controls finds such a table.
 -#}
 {% macro check_leftovers_are_ours(backfill, existing) %}
     {%- if existing.barriers -%}
@@ -142,8 +142,8 @@
 
 {#-
     True if a state without an MV has to be replaced. A first run left this state: it failed or died before it had created the MV, so no rows were
-    ever merged. There are two such cases. The model was changed after the first run. Or the first run was to take over a table, and this table is
-    gone.
+    ever merged. The state is replaced in two cases. The model was changed after the first run. Or the first run was to take over a table, and this
+    table is gone.
 -#}
 {% macro _is_of_another_model(backfill, missing, left) %}
     {{ return(left.committed and (left.committed.kind != 'create'
@@ -156,8 +156,8 @@
 
     Arguments:
       existing (dict): as get_existing_relations returned it.
-      settings (dict): the session's, see read_settings; none if they have not been read yet.
-      properties (dict): of the MV; none if they have not been read yet.
+      settings (dict): the session's settings, see read_settings; none if they have not been read yet.
+      properties (dict): the properties of the MV; none if they have not been read yet.
 -#}
 {% macro observe_existing(backfill, existing, settings=none, properties=none) %}
     {%- if settings is none -%} {%- set settings = dbt_backfill.read_settings(backfill) -%} {%- endif -%}

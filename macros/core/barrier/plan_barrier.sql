@@ -5,7 +5,7 @@
       'views': the temporary views that this macro has made,
       'source': the plan's range source, if this run made the plan and the source is a copy that several plans read, see get_source_read; else none,
       'result': the result of the script that stored the plan,
-      'is_marked': true if this run made the plan, so that its script has set the mark of Iceberg's snapshots, see get_mark_statement
+      'is_marked': true if this run made the plan; then its script has already set the mark of Iceberg's snapshots, see get_mark_statement
     }
 
     One script stages the changes and checks the keys that the barrier reads. If the keys are valid, the same script creates the tables (in a first
@@ -64,7 +64,7 @@
 
 
 {#-
-    Return the changes that the statements of get_stage have staged. The entries for the lowest and the highest key are absent if the feed may report
+    Return the description of the changes that the statements of get_stage have staged. The lowest and the highest key are none if the feed may report
     other keys than the upstream has.
 -#}
 {% macro describe_stage(backfill, plan, result) %}
@@ -96,7 +96,7 @@
     }
 
     If the upstream is a live database, the rows that the plan reads are staged here. If the feed reports an event without a key, such as a TRUNCATE,
-    the plan becomes a re-anchor, and its rows are read after that event.
+    the plan becomes a re-anchor, and the rows of the re-anchor are read after that event.
 -#}
 {% macro new_attempt(backfill, state, observed, analysis, plan, most_rows=none, copy=none) %}
     {%- set attempt = {'plan': plan, 'most_rows': most_rows, 'range_from': copy, 'keys_are_unique': false} -%}
@@ -128,8 +128,8 @@
 
 
 {#-
-    Return the next attempt, after the script of `attempt` stored no plan. The next attempt is a re-anchor, reads no copy, has other bounds, or skips
-    the check of the keys, if different keys had equal hashes. Refuse if no other attempt can succeed.
+    Return the next attempt, after the script of `attempt` stored no plan. The next attempt differs in one way: it is a re-anchor, it reads no copy,
+    it has other bounds, or it skips the check of the keys because different keys had equal hashes. Refuse if no other attempt can succeed.
 -#}
 {% macro find_next_attempt(backfill, state, observed, analysis, attempt, result, views) %}
     {%- set plan, source, checked = attempt.plan, backfill.source, result.get('checked') or {} -%}
@@ -137,7 +137,7 @@
     {%- set twice = (result.get('reread') or {}).get('twice') or [] -%}
     {%- set unclear = 'the changes since version ' ~ state.upstream_version ~ ' can no longer be read' if result.get('lost')
         else 'the feed has ' ~ null_keys ~ ' rows with a null in the key' if null_keys else none -%}
-    {#- The upstream may have lost null or duplicate keys of the copy, and the feed does not always report that. -#}
+    {#- Null or duplicate keys of the copy may be gone from the upstream, and the feed does not always report that they are gone. -#}
     {%- set doubt = none if not source
         else 'the copy of its upstream is gone, because another run has dropped it' if result.get('copy_is_gone')
         else 'the feed does not list all that has changed since its rows were copied'
@@ -179,8 +179,8 @@
         {%- if duplicates -%} {%- do dbt_backfill.refuse_duplicate_keys(plan, duplicates | map(attribute='key') | list, views, pinned) -%} {%- endif -%}
         {{ return(dict(attempt, keys_are_unique=true)) }}
     {%- endif -%}
-    {#- The range has more rows than allowed, so it needs new bounds. A copy of a part of the upstream ends at the previous bounds. In this case the
-        new bounds are found in the upstream itself. -#}
+    {#- The range has more rows than allowed, so it needs new bounds. If the copy has only a part of the upstream, the copy ends at the previous
+        bounds, so the new bounds are found in the upstream itself. -#}
     {%- set kept = attempt if not source or dbt_backfill.is_whole(source.recorded) else without_copy -%}
     {%- set find = dbt_backfill.find_fill_bounds if plan.get('fills') else dbt_backfill.find_bounds -%}
     {%- set bounds = find(dict(backfill, source=source if kept.range_from else none), state, kept.plan) -%}
@@ -205,7 +205,7 @@
       'plan': the plan that is stored; absent if the checks failed, null if they passed but another run has committed the epoch,
       'lost': true if the changes can no longer be read, see get_staging_statements; then no plan is stored,
       'copy_is_gone': true if the script reads a copy and a table was missing; in this case all other entries are absent,
-      'staged', 'reread': see get_stage; absent if the plan has no changes, or if no key is to be read again,
+      'staged', 'reread': see get_stage; both are absent if the plan has no changes; 'reread' is also absent if no key is to be read again,
       'overlaid': see get_copied_source; absent if the copy has no overlay, or the changes are gone,
       'checked': see get_key_check_sql; absent if the plan reads no keys
     }
@@ -222,7 +222,7 @@
     {%- set counted = dbt_backfill.get_counted_plan(plan, staged=stage is not none, overlaid=overlay is not none) if scan else plan -%}
     {%- set known = (['staged', 'reread', 'merged'] if stage else []) + (['overlaid'] if overlay else []) + (['checked'] if scan else []) -%}
     {%- set handler = dbt_backfill.upstream_traits(backfill.feed or backfill.upstream).lost_conditions if stage else none -%}
-    {#- `staged` may be set even if the changes were lost. `size(null)` is -1 or null; this happens if no keys are to be read again. -#}
+    {#- `staged` may be set even if the changes were lost. If no keys are to be read again, `reread.twice` is null, and its size is -1 or null. -#}
     {%- set conditions = (['not lost'] if handler else [])
         + (['staged.null_keys = 0', 'coalesce(size(reread.twice), 0) <= 0'] if stage else [])
         + (['overlaid.doubtful = 0'] if overlay else []) + (['checked.null_keys = 0', 'not checked.duplicates'] if scan else [])
@@ -287,7 +287,7 @@
 {% macro get_checked_scan(backfill, state, plan) %}
     {%- set slice = dbt_backfill.kind_of(plan).slice -%}
     {%- set with_null_keys = not dbt_backfill.upstream_traits(backfill.upstream).enforces_keys -%}
-    {#- The plan's numbers of rows are not counted yet. -#}
+    {#- The rows are not counted yet, so the positions show if the range has rows. -#}
     {%- if slice == 'insert' and (plan.last_range or plan.get('range_high') != plan.get('range_low')) -%}
         {{ return(dbt_backfill.get_range_scan_sql(
             dbt_backfill.get_range_read(backfill, plan), plan, state, backfill, plan.key, with_null_keys=with_null_keys
@@ -313,9 +313,9 @@
 
 
 {#-
-    Return the plan with the entry `counted`: the numbers of rows that the script counts into its variable `checked`, see get_plan_json_sql. If the changes and the
-    range have at most 100,000 rows each, one MERGE writes both. Otherwise the range gets a MERGE of its own, without clauses for existing rows. On
-    Delta this is faster for many rows.
+    Return the plan with the entry `counted`: the numbers of rows that the script counts into its variable `checked`, see get_plan_json_sql. If the
+    changes and the range have at most 100,000 rows each, one MERGE writes both. Otherwise the range gets a MERGE of its own, without clauses for
+    existing rows. On Delta this is faster for many rows.
 
     Arguments:
       staged (boolean): true if the script also counts the changes, in `merged`.
@@ -389,8 +389,8 @@
 
 {#-
     Return the part of a script that reads changes. Lost changes are found only when they are read, because the log does not always record a VACUUM or
-    a change of columns. The read is a statement of its own, such as CACHE TABLE. A query that sets a variable would fail with an error without a
-    condition, which no handler can catch.
+    a change of columns. The read is a statement of its own, such as CACHE TABLE. If a query that sets a variable read the changes, its error would
+    have no condition, and no handler could catch the error.
 
     Arguments:
       handler (string or none): the error conditions that mean lost changes, see the trait `lost_conditions`.

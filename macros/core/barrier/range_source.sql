@@ -53,7 +53,7 @@
 {% endmacro %}
 
 
-{#- Return the range source of a copy without later changes. The bounds of ranges are found in this source. -#}
+{#- Return the range source of a copy, without an overlay of later changes. The bounds of ranges are found in this source. -#}
 {% macro new_copied_source(copy) %}
     {{ return({
         'relation': dbt_backfill.parse_relation(copy.relation), 'kind': copy.kind, 'version': copy.version,
@@ -74,8 +74,8 @@
     script also sets the variable `overlaid`, which is null if the changes are gone: {
       'count': the number of keys in the view,
       'doubtful': the number of keys whose state in the version of the plan is unknown. The state of a key is known if its first event agrees with the
-        number of rows that the copy has of the key (one or none). The state of a null key is never known. `doubtful` also counts one if a column's
-        type in the plan's version differs from its type in the copy, for example because a struct has a new field
+        number of rows that the copy has of the key (one or none). The state of a null key is never known. `doubtful` is one higher if a column's type
+        in the plan's version differs from its type in the copy, for example because a struct has a new field
     }
     'setup' has the parts of the script: {'declarations', 'statements', 'views': the names of the views that they make}. If the copy already has the
     plan's version, nothing can have changed, and 'setup' is none.
@@ -95,7 +95,7 @@
     {%- for read in [names.overlay, copied] -%}
         {%- do types.append('(select typeof(any_value(struct(' ~ listed ~ '))) from (select ' ~ listed ~ ' from ' ~ read ~ ' limit 0))') -%}
     {%- endfor -%}
-    {#- A deleted row is in doubt as well: if the feed has altered the key of the event, another row was deleted. -#}
+    {#- If the feed may have altered a key, this key is in doubt even if its row was deleted: perhaps the row of another key was deleted. -#}
     {%- set altered = dbt_backfill.altered_key_predicate(changes, keys, 'overlay.') -%}
     {%- set doubts = [
         'overlay.__bf_unclear', dbt_backfill.null_key_predicate(dbt_backfill.upstream_columns(keys, 'overlay.')),
@@ -126,8 +126,8 @@
 
 
 {#-
-    Return the sources of a plan that no longer reads its copy. The record of the copy stays without its version, because it also records how often
-    the upstream would be read without a copy.
+    Return the sources of a plan that no longer reads its copy. The record of the copy stays in the plan, but without its version: it also records how
+    often the upstream would be read without a copy.
 
     Arguments:
       sources (list): of the plan.
@@ -172,7 +172,7 @@
 
 {#-
     Return the current properties of a copy that is to be dropped, or none if the table does not exist or was not created by this package. The
-    properties are read from Spark, because dbt's list of tables is as old as the invocation.
+    properties are read from Spark, because dbt listed the tables at the start of the invocation.
 
     Arguments:
       mark (string): a property that only a table of this package has.

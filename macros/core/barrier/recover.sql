@@ -45,7 +45,7 @@
                 ~ dbt_backfill.get_operation_text('abandon_plan', '{model: ' ~ name ~ '}'), info=true
         ) -%}
     {%- endif -%}
-    {#- A plan is given up only if the next plan would read a newer version than this one. -#}
+    {#- The run may give a plan up only if the next plan would read a newer version than this plan. -#}
     {%- set followed, now = ('feed', observed.feed) if backfill.feed else ('upstream', observed) -%}
     {%- set may_give_up = may_be_lost and dbt_backfill.get_source(plan).get('version') is not none
         and (dbt_backfill.get_source(plan, followed) or {}).get('version') != now.version -%}
@@ -58,7 +58,7 @@
     also depend on settings that this session does not have. A rescale is not refused, because it executes no query.
 
     Arguments:
-      settings (dict): the session's, see get_result_settings.
+      settings (dict): the session's settings, see get_result_settings.
       views (list): the temporary views to drop before a refusal.
 -#}
 {% macro check_model_of_plan(backfill, settings, plan, views=[]) %}
@@ -122,7 +122,7 @@
         {{ return('alter table ' ~ mv ~ " set tblproperties ('dbt_backfill.given_up' = '" ~ plan.epoch ~ "')") }}
     {%- endif -%}
     {%- set types = dbt_backfill.types_by_name(dbt_backfill.get_table_columns(backfill.mv)) -%}
-    {#- A column of a type that Spark cannot compare is not a column of the key. It only has the name of one. -#}
+    {#- A column of a type that Spark cannot compare is not a column of the key. It only has the same name. -#}
     {%- for key in plan.key -%}
         {%- set type = types.get(key.name | lower, 'map<') -%}
         {%- if 'map<' in type or 'variant' in type -%} {{ return(none) }} {%- endif -%}
@@ -137,8 +137,8 @@
 
 {#-
     Return the plans that were given up after the last executed barrier: {'since': the last executed barrier, 'plans': the given-up plans, with the
-    newest (`plan`) first}. The commit of an abandoned plan records this dict. Return none if there are too many plans, or if one of the plans
-    replaces the MV: then a reset or swap has to follow.
+    newest (`plan`) first}. The commit of an abandoned plan records this dict. Return none if there are more than 20 plans: then the whole MV is
+    compared. Return none if one of the plans replaces the MV: then a reset or swap has to follow.
 
     Arguments:
       committed (dict): the plan of the previous epoch.
@@ -207,8 +207,8 @@
 {#-
     Return a plan that repairs the MV without a feed: a re-anchor, a sweep or a reset. If plans were given up and the keys that they could write to
     are known, the returned plan compares only these keys. Otherwise all rows up to the position are read and their keys are checked again, in one
-    barrier or in slices (a sweep). A user can refuse this comparison by `on_gap`, or after a foreign write by `on_foreign_write`. An MV without rows
-    is reset. During a sweep that has read nothing yet, the MV keeps its previous rows.
+    barrier or in slices (a sweep). A user can refuse this comparison by `on_gap`, or after a foreign write by `on_foreign_write`. If nothing was
+    backfilled yet, the plan is a reset, except during a sweep: then the MV keeps its previous rows.
 
     Arguments:
       whole (boolean): true if all rows have to be compared, because of a foreign write, because the changes cannot be read, or because the feed does

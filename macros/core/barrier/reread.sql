@@ -123,8 +123,8 @@
 
 
 {#-
-    Return a select of the keys that the feed cannot distinguish from a key that it may have altered. The select reads the keys up to the position,
-    from the MV and from the upstream at the version of the plan.
+    Return a select of the keys that the feed cannot distinguish from a key that the feed may have altered. The select reads the keys up to the
+    position, from the MV and from the upstream at the version of the plan.
 -#}
 {% macro get_alike_keys_sql(backfill, state, plan, names, altered) -%}
     {%- set keys, columns, carried, numbered = plan.key, dbt_backfill.upstream_columns(plan.key), [], [] -%}

@@ -62,7 +62,7 @@
     'plan': the plan of the last barrier, 'rows_backfilled', 'read_seconds': the time of the barriers that read these rows, 'changed',
     'deleted', 'barriers': the number of barriers, 'replaced': true if a barrier has replaced the MV}.
 
-    A reset, a rescale and an abandoned plan do not count towards `barriers_per_run`: after a full refresh the same run continues with the backfill.
+    A reset, a rescale and an abandoned plan do not count towards `barriers_per_run`: the run of a full refresh continues with the backfill.
 
     Arguments:
       observed (dict): as observe_state returned it.
@@ -73,7 +73,7 @@
     {%- set backfill = dict(backfill, partitions=observed.mv.partitions if observed.get('mv') else none) -%}
     {%- set committed = observed.state.committed -%}
     {%- if backfill.options.on_query_change == 'rebuild' and not rebuild and dbt_backfill.differs_by_run(backfill.query, committed.query or '') -%}
-        {#- Otherwise each run would rebuild the MV, and none would reach its end. -#}
+        {#- Each run has another invocation_id. So each run would rebuild the MV, and no run would reach the end. -#}
         {%- do exceptions.warn(
             'backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': its query contains the invocation_id of dbt as a literal. The MV keeps the '
                 ~ 'invocation_id of the run that built it until a --full-refresh'
@@ -250,7 +250,7 @@
 {% endmacro %}
 
 
-{#- Return the middle of a barrier's line, as a list of texts. -#}
+{#- Return the parts of a barrier's line that depend on the kind of the barrier, as a list of texts. -#}
 {% macro get_report_of_kind(barrier) %}
     {%- set plan, state, counts, parts = barrier.plan, barrier.state, barrier.counts, [] -%}
     {%- if plan.kind == 'reset' -%}
@@ -341,7 +341,7 @@
 {% endmacro %}
 
 
-{#- Return a number as text, such as `12,500`, or from a million on `1.2 M` or `1.2 G`. -#}
+{#- Return a number as text, such as `12,500`; a large number is shortened, such as `1.2 M` or `1.2 G`. -#}
 {% macro get_number_text(number) %}
     {%- if number < 999999.5 -%} {{ return('{:,.0f}'.format(number)) }} {%- endif -%}
     {{ return('{:.1f} M'.format(number / 1e6) if number < 999949999 else '{:.1f} G'.format(number / 1e9)) }}

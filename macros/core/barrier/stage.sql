@@ -48,8 +48,8 @@
 
 
 {#-
-    Return the changes of a plan that has changes, see has_changes. The result is the answer to the question upstream_changes. Its 'views' also has
-    all views of the stage, each before the views that it reads. It also has facts of the plan and the analysis: {
+    Return the changes of a plan that has changes, see has_changes. The result is the answer to the question upstream_changes, with more entries.
+    'views' also has the views of the stage, each before the views that it reads. The following facts come from the plan and the analysis: {
       'drops_rows',
       'is_exact': true if the MV has the query's result for the rows before these changes,
       'read_columns': the columns whose change can change the MV's row. None if all changes have to be merged: the feed does not report the
@@ -282,8 +282,8 @@
 
 
 {#-
-    Return a predicate that is true for keys that the feed may report with another value: strings, dates and timestamps. None if the feed alters no
-    key.
+    Return a predicate that is true for keys that the feed may report with another value: strings, dates and timestamps. Return none if the feed
+    alters no key.
 -#}
 {% macro altered_key_predicate(changes, keys, prefix='') %}
     {%- set kept = ['tinyint', 'smallint', 'int', 'bigint', 'boolean'] -%}

@@ -5,7 +5,7 @@
 {%- endmacro %}
 
 
-{#- Return the name of the step if an error handler returned its result, else none. Refuse to continue after a conflict. -#}
+{#- Return the name of the step if an error handler has ended the step, else none. Refuse to continue after a conflict. -#}
 {% macro find_failure(backfill, step, result) %}
     {%- if result.get('conflict') -%}
         {%- do dbt_backfill.refuse(
@@ -19,8 +19,8 @@
 
 {#-
     Return two parts of a MERGE into a Delta MV that write a mark to Delta's log: 'column' adds the column `__bf_plan` with the mark to the source,
-    and 'condition' compares this column with the mark. Delta's log contains the conditions of a MERGE, see read_foreign_write. On Iceberg both are
-    empty.
+    and 'condition' compares this column with the mark. Delta's log contains the conditions of a MERGE, see read_foreign_write. On Iceberg both parts
+    are empty.
 
     Arguments:
       mark (string): the id of a plan; for a repair, the id of the committed plan and ` repair`.
@@ -37,10 +37,11 @@
     Return one MERGE of changed rows. The MERGE deletes a key if the query no longer returns a row of the key.
 
     Arguments:
-      rows (string): a select of the MV's columns and `__bf_dropped`, such as the select of the stage's second view.
-      bounds (string): a condition on the MV, as `mv`, that the keys of these rows fulfil. Its literals prune the files of the MV.
+      rows (string): a select of the MV's columns and `__bf_dropped`, such as a select from the stage's second view.
+      bounds (string): a condition on the MV (alias `mv`) that the keys of these rows fulfil. Its literals prune the files of the MV.
       range (string or none): a select of the rows of a range that the same MERGE writes.
-      inserts (boolean): false if the MV has all these keys. Without the clause NOT MATCHED, Spark can broadcast the rows to the scan of the MV.
+      inserts (boolean): false if the MV has all these keys. Then the MERGE has no clause NOT MATCHED, and Spark can broadcast the rows to the scan of
+        the MV.
 -#}
 {% macro get_changes_merge_sql(backfill, plan, rows, bounds, range=none, inserts=true) -%}
     {%- set kept = dbt_backfill.unaltered_partition_predicate(backfill, dbt_backfill.parse_columns(plan.query_columns)) -%}
@@ -72,10 +73,9 @@
 
 
 {#-
-    Return a condition on the MV, as `mv`, that the staged keys fulfil: the bounds of these keys, and their filter, see key_filter.sql. With `at_once`
-    (one MERGE of changes and range) the keys of the range fulfil it as well. With `at_once` the condition has only the first two columns of the key.
-    Other rows may fulfil the condition as well. With all columns, the OR of two bounds would grow with the square of the number of columns when Spark
-    pushes it down.
+    Return a condition on the MV (alias `mv`) that the staged keys fulfil: the bounds of these keys, and their filter, see key_filter.sql. Other rows
+    may fulfil the condition too. With `at_once`, one MERGE writes changes and range, so the range's keys fulfil the condition as well. Then the
+    condition uses only the first two columns of the key: with all columns, the OR that Spark pushes down would grow with the square of their number.
 -#}
 {% macro get_changes_bounds(plan, staged, at_once) %}
     {%- set columns, bounds, predicates = dbt_backfill.mv_columns(plan.key, 'mv.'), [[staged.low, staged.high]], [] -%}
@@ -95,12 +95,12 @@
 
 
 {#-
-    Return one MERGE of the query's rows in the range of a plan: the keys above the old position, up to the new position. If a row exists already, the
-    same plan has written it. The literals in ON prune all files of the MV.
+    Return one MERGE of the query's rows in the range of a plan: the keys above the old position, up to the new position. If the MV already has one of
+    these rows, the same plan has written it. The literals in ON prune all files of the MV.
 
-    If an Iceberg MV is still empty, an INSERT OVERWRITE writes the first range instead. A MERGE with the clause MATCHED, without which Iceberg would
-    not check the MERGE for conflicts, sorts all rows by their key. With its options, the INSERT OVERWRITE fails if anything was committed to the MV
-    after the snapshot that this run has seen, also if a connection sends it again. A later run that executes it again writes the same rows.
+    If an Iceberg MV is still empty, an INSERT OVERWRITE writes the first range. A MERGE would sort all rows by their key, because it needs the clause
+    MATCHED: without this clause Iceberg does not check for conflicts. The options of the INSERT OVERWRITE make it fail if anything was committed to
+    the MV after the snapshot that this run has seen, also if a connection sends it twice. A later run that executes it again writes the same rows.
 -#}
 {% macro get_range_merge_sql(backfill, state, plan) -%}
     {%- set keys = plan.key -%}
@@ -140,9 +140,9 @@
 
 
 {#-
-    Return rows for the source of a MERGE, as a select that takes its columns out of a struct. For Spark these are new columns. Without this, Spark
-    would add a projection that pads char(n) columns. The padded columns would have other ids than the columns with which Delta has already resolved
-    the clauses of its MERGE. The optimizer removes the struct.
+    Return rows for the source of a MERGE, as a select that takes its columns out of a struct. For Spark these are new columns. Otherwise Spark would
+    add a projection that pads char(n) columns and gives them new ids. But Delta has already resolved the clauses of its MERGE with the previous ids.
+    The optimizer removes the struct.
 -#}
 {% macro as_new_columns(rows) -%}
     select __bf_row.*
@@ -157,8 +157,8 @@
 
 {#-
     Return one MERGE that compares the MV with the query in a window of keys, and merges the differing rows. The window is the range of a barrier in a
-    sweep, or the window of a fill. The source of the MERGE has the same columns as the stage. Its rows are the query's rows that the MV does not
-    have, and the keys that only the MV has.
+    sweep, or the window of a fill. The source of the MERGE has the same columns as the stage. Its rows are the query's rows that the MV lacks or has
+    with other values, and the keys that only the MV has.
 
     Arguments:
       window (dict): the bounds of the window, with the field names of a plan's range.
@@ -169,7 +169,7 @@
         {%- do coalesced.append('coalesce(query.' ~ name ~ ', present.' ~ name ~ ') as ' ~ name) -%}
     {%- endfor -%}
     {%- set present = dbt_backfill.get_range_scan_sql(backfill.mv.render(), window, state, backfill, dbt_backfill.get_mv_keys(keys)) -%}
-    {#- Rows that the MV has already are checked as well, because another writer may have written them. -#}
+    {#- `kept` also checks rows that the MV already has, because another writer may have written them. -#}
     {%- set kept = dbt_backfill.unaltered_partition_predicate(backfill, dbt_backfill.parse_columns(plan.query_columns), '__bf_row.') -%}
     {%- set differing -%}
         select
@@ -201,7 +201,7 @@
     {%- set keys = plan.key -%}
     {%- set scan = dbt_backfill.get_prefix_scan_sql(dbt_backfill.get_planned_read(backfill, plan), state, backfill, keys) -%}
     {%- set columns = dbt_backfill.get_table_columns(backfill.mv) -%}
-    {#- The fence is not a condition of the query: if Spark sees that the prefix is empty, it drops the prefix with all its conditions. -#}
+    {#- The fence is not a condition of the query: if Spark sees that the prefix is empty, it drops the prefix together with its conditions. -#}
     {%- set fence = dbt_backfill.get_fence(backfill, plan) -%}
     {%- set kept = dbt_backfill.unaltered_partition_predicate(backfill, columns) -%}
     {%- set mark = dbt_backfill.get_mark(backfill, plan.plan_id, 'prefix') -%}
@@ -229,7 +229,7 @@
 
 
 {#-
-    Return one MERGE that removes all rows of a key that the MV has several times, and all rows with a null in the key. The comparison that
+    Return one MERGE that removes all rows of each key that occurs several times in the MV, and all rows with a null in the key. The comparison that
     follows inserts the query's rows of these keys. A MERGE that compares rows could not remove one of two rows of the same key.
 -#}
 {% macro get_duplicates_removal_sql(backfill, plan) -%}
@@ -253,7 +253,7 @@
 
 
 {#-
-    Return one MERGE that removes the MV's rows above the position that given-up plans may have written. Up to the position, the MERGE of the changes
+    Return one MERGE that removes the rows that given-up plans may have written above the position. Up to the position, the MERGE of the changes
     repairs all rows that these plans could write.
 -#}
 {% macro get_removal_sql(backfill, plan) -%}
@@ -276,12 +276,12 @@
 
 {#- Return the statements that replace the MV by an empty table with the plan's columns. The arguments are described at get_steps. -#}
 {% macro get_reset_steps(backfill, plan, columns=none) %}
-    {#- If the plan has this run's query, its columns are known. -#}
+    {#- The argument `columns` belongs to this run's query, so it is used only if the plan has this query. -#}
     {%- set columns = (columns if plan.query == backfill.query else none)
         or dbt_backfill.get_mv_columns(backfill, plan.query, dbt_backfill.get_source(plan).relation) -%}
     {%- set steps, fence = [], dbt_backfill.get_fence(backfill, plan) -%}
     {%- if dbt_backfill.get_file_format() == 'iceberg' and dbt_backfill.is_retyped(backfill.mv, columns) -%}
-        {#- A Hive metastore does not let an Iceberg table be replaced by a table that has another type at the same column position. -#}
+        {#- A Hive metastore refuses to replace an Iceberg table if a column position gets another type. So first remove all columns. -#}
         {%- set sql -%}
             create or replace table {{ backfill.mv.render() }}
             {{ dbt_backfill.table_clauses(backfill.mv, dbt_backfill.mv_table_properties([], plan.backfill_id)) }}
@@ -292,8 +292,8 @@
         {%- endset -%}
         {%- do steps.append({'name': 'take the columns off ' ~ backfill.mv.identifier, 'sql': sql}) -%}
     {%- endif -%}
-    {#- A replacement also stops a MERGE that has passed its fence, because it changes the table's metadata. DELETE and TRUNCATE would not stop such a
-        MERGE, so its rows would come back. -#}
+    {#- A replacement changes the table's metadata, so it also stops a MERGE that has passed its fence. DELETE and TRUNCATE would not stop such a
+        MERGE, and the rows of the MERGE would come back. -#}
     {%- set sql -%}
         create or replace table {{ backfill.mv.render() }}
         {{ dbt_backfill.mv_clauses(backfill.mv, columns, plan.backfill_id) }}
@@ -306,8 +306,8 @@
 
 
 {#-
-    True if a column has another type than the MV's column at the same position, see get_reset_steps, or than the MV's column with the same
-    name. Iceberg would treat the columns of the same name as one column, by which the MV may have been partitioned.
+    True if a column has another type than the MV's column at the same position, see get_reset_steps, or than the MV's column with the same name.
+    Iceberg would treat the columns of the same name as one column, and the MV may have been partitioned by this column.
 -#}
 {% macro is_retyped(mv, columns) %}
     {%- set present = dbt_backfill.get_table_columns(mv) -%}
@@ -382,9 +382,9 @@
 
 
 {#-
-    Return a SQL expression that is true as long as the plan is to be executed, and raises an error once another run has committed the plan's epoch or
-    given the plan up. It is part of the source of every MERGE and replacement of a plan. An ALTER has no source, so the statement right before the
-    ALTER evaluates the fence (get_alter_script). The statement of get_stopping_sql needs no fence, because it runs after its plan was given up.
+    Return a SQL expression that is true as long as the plan is to be executed. It raises an error once another run has committed the plan's epoch or
+    given the plan up. The fence is part of the source of every MERGE and replacement of a plan. An ALTER has no source, so the statement right before
+    the ALTER evaluates the fence (get_alter_script). The statement of get_stopping_sql needs no fence, because it runs after its plan was given up.
 
     Delta and Iceberg first fix the MV's version on which a statement is based, and then evaluate the source of the statement. So a statement that
     passes the fence conflicts with every commit that the MV gets after that version. The fence reads one row of the progress table. Without this row
