@@ -1,6 +1,6 @@
 {#-
-    Refuse to compare an MV with its definition in two cases. If the next barrier has begun, the barrier may have written some of its rows already. If
-    the last plan was abandoned, some changes of this plan may have been merged.
+    Refuse to compare an MV with its definition in two cases. The next barrier has begun: it may have written some of its rows already. The last plan
+    was abandoned: some changes of this plan may have been merged.
 -#}
 {% macro check_barrier_is_committed(state, mv, change) %}
     {%- if state.get('planned') or state.dirty -%}
@@ -10,8 +10,8 @@
 
 
 {#-
-    Return a select of the rows that the MV has to have: Q(upstream @ S where pk <= current_pos), with the query, the version, the order and
-    the positions that were committed. For a live database, the state also has 'staged', see stage_definition. `selection`: see selection_predicate.
+    Return a select of the rows that the MV has to have: the committed query over the upstream's rows up to the position, at the committed version.
+    For a live database, the state also has 'staged', see stage_definition. `selection`: see selection_predicate.
 -#}
 {% macro get_promised_sql(relations, state, selection={}) -%}
     {%- set plan, keys = state.committed, state.committed.key -%}
@@ -33,7 +33,7 @@
 
 
 {#-
-    Return a select of the rows `rows` of the MV. A column that is being filled is null in the rows for which it is not filled yet, see new_filling.
+    Return a select of `rows`, which are rows of the MV. A column that is being filled is null in the rows that are not filled yet, see new_filling.
 -#}
 {% macro get_filled_sql(rows, state) -%}
     {%- set filling, columns, filled = dbt_backfill.get_filling(state), [], 'false' -%}
@@ -54,8 +54,8 @@
 
 
 {#-
-    Return the part of the MV that must be equal to its definition, as a relation. As a rule this is the whole MV. During a sweep it has only the rows
-    up to the position. During a fill, a column that is being filled counts only up to the second position.
+    Return the part of the MV that must be equal to its definition, as a relation. As a rule this is the whole MV; during a sweep it is the part up to
+    the position. During a fill, a column that is being filled is null above the second position.
 -#}
 {% macro get_present_sql(relations, state) -%}
     {%- set mv, rows = relations.mv.render(), 'select * from ' ~ relations.mv.render() -%}
@@ -68,7 +68,7 @@
 {%- endmacro %}
 
 
-{#- Return the upstream of a plan that was read back, as get_upstream returned it. -#}
+{#- Return the upstream of a plan that was read back, in the form of get_upstream. -#}
 {% macro get_upstream_of_plan(plan) %}
     {%- set source = dbt_backfill.get_source(plan) -%}
     {%- set upstream = {'relation': dbt_backfill.parse_relation(source.relation), 'kind': source.kind} -%}
@@ -78,7 +78,7 @@
 
 
 {#-
-    Return a predicate for a part of the keys, over the columns `upstream` of `keys`; `true` for all keys.
+    Return a predicate that selects a part of the keys, over the upstream's columns of `keys`; `true` for all keys.
 
     Arguments:
       selection (dict): {

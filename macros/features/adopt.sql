@@ -32,7 +32,7 @@
     makes the table the MV of this state. A view is replaced by a table. Each step can be repeated: if a run dies between two steps, the next run
     completes the work. If the query of the next run differs, this run replaces the state, because no barrier has merged anything yet.
 
-    Refuse a table that cannot be taken over, before anything is written. Return the same as observe_state. `found`: see observe_tables.
+    Refuse a table that cannot be taken over, before anything is written. Return the result of observe_state. `found`: see observe_tables.
 -#}
 {% macro take_over_table(backfill, found) %}
     {%- set existing, properties, how, mv = found.existing, found.properties, found.takeover, backfill.mv.render() -%}
@@ -93,7 +93,7 @@
 
 {#-
     Refuse a table that cannot become an MV with its rows, for reasons that do not depend on the model's query. `backfill`: the relations of the MV,
-    'options': {'file_format'}, and 'name' outside of a run of the model. `tblproperties`: of the model.
+    'options': {'file_format'}, and 'name' outside of a run of the model. `tblproperties`: the model's option.
 -#}
 {% macro check_adoptable(backfill, existing, properties, tblproperties) %}
     {%- set name, file_format = backfill.mv.render(), backfill.options.file_format -%}
@@ -116,10 +116,10 @@
 
 
 {#-
-    Refuse a table whose columns differ from the query's columns in name, type or order, a table on which barriers would fail, for example because
-    Spark merges no rows into a table with an identity column, and a table whose keys no MERGE could repair. The check of the keys takes one or two
-    passes over the key columns. Return {'row_count': the table's number of rows, 'partitions': the names of its partition columns in lower case}.
-    `columns`, `keys`: of the query.
+    Refuse a table whose columns differ from the query's columns in name, type or order. Refuse a table on which barriers would fail: for example,
+    Spark merges no rows into a table with an identity column. Refuse a table with duplicate or null keys, which no MERGE could repair. The check of
+    the keys takes one or two passes over the key columns. Return {'row_count': the table's number of rows, 'partitions': the names of its partition
+    columns in lower case}. `columns`, `keys`: of the query.
 -#}
 {% macro check_adopted(backfill, existing, properties, columns, keys) %}
     {%- do dbt_backfill.check_adoptable(backfill, existing, properties, config.get('tblproperties') or {}) -%}

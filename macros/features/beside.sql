@@ -121,7 +121,7 @@
     {%- set version = dbt_backfill.read_version(next, 'mv') -%}
     {%- set state = dbt_backfill.read_state(next, of_mv=true) -%}
     {%- if state.get('planned') or state.epoch != filled.state.epoch -%} {{ return(none) }} {%- endif -%}
-    {#- After a write of another writer, the next generation is compared first. -#}
+    {#- If another writer has written to the next generation, its next barrier has to compare its rows first. -#}
     {%- set state = dbt_backfill.observe_mv(next, dict(state, mv_head=version if next.options.file_format == 'iceberg' else none)) -%}
     {%- if state.foreign_write -%} {{ return(none) }} {%- endif -%}
     {{ return({'backfill': next, 'state': state, 'version': none if version == 'none' else version}) }}
@@ -171,8 +171,8 @@
 
 
 {#-
-    Drop the next generation with this id, and its copies; keep a table of such a name that another writer created. Return true if the next generation
-    existed. The state is dropped last: if the run dies, a later run can still find the remaining tables by it.
+    Drop the next generation with this id, and its copies. Keep a table with the name of a copy if another writer created it. Return true if the next
+    generation existed. The state is dropped last: if the run dies, a later run can still find the remaining tables by the state.
 
     The script checks the id, because it may arrive late, when a newer generation exists. If it is sent twice, or by two runs at the same time, the
     second execution finds no tables. That is not an error.

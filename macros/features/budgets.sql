@@ -27,7 +27,7 @@
 {% endmacro %}
 
 
-{#- Return the allowance from the last setting of an operation, see get_control_statement; from the config's limit if there is none. -#}
+{#- Return the allowance from the last setting of an operation, see get_control_statement; without a setting, from the config's limit. -#}
 {% macro get_ruling_allowance(limit, control) %}
     {%- set rows = control.get('value', 'default') -%}
     {%- if rows == 'default' -%} {{ return({'rows': limit, 'ruled_by': 'config'}) }} {%- endif -%}
@@ -38,8 +38,8 @@
 
 
 {#-
-    True if a budget of the run is used up, so no further barrier begins. But the run still completes a requested rebuild, and still puts a complete
-    next generation in place, because a later run would not know of them. The budget of rows does not end a run that has no rows left to read.
+    True if a budget of the run is used up. Then no further barrier begins. But the run still completes a requested rebuild, and still puts a complete
+    next generation in place, because a later run would not know of the request. The budget of rows does not end a run that has no rows left to read.
 -#}
 {% macro is_budget_spent(backfill, run) %}
     {%- set options = backfill.options -%}
@@ -70,9 +70,9 @@
 
 
 {#-
-    Return the size of the next range in rows, from the duration of the last barrier, see get_outcome_sql. If it took more than 1.5 times the target
-    (`seconds`), the size is halved, but is at least 1,000 rows. If it took less than half of the target, the size is doubled. Otherwise the size is
-    the same, so the known bounds of later ranges stay valid. The first range has as many rows as the rate limit (`most`), or 100,000.
+    Return the size of the next range in rows, from the duration of the last barrier, see get_outcome_sql. If that barrier took more than 1.5 times
+    the target (`seconds`), the size is halved, but is at least 1,000 rows. If it took less than half of the target, the size is doubled. Otherwise
+    the size stays the same, so the known bounds of later ranges stay valid. The first range has as many rows as the rate limit (`most`), or 100,000.
 -#}
 {% macro get_sized_rows(seconds, committed, most) %}
     {%- set rows, took = committed.get('sized_rows') or most or 100000, committed.get('seconds') -%}

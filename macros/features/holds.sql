@@ -1,9 +1,9 @@
 {#-
-    Ask the upstream to hold the version that a barrier reads, if it is the first barrier of the mode `snapshot` that reads this version. Return true
+    Ask the upstream to hold the version that a barrier reads, if this barrier is the first in the mode `snapshot` that reads the version. Return true
     if the upstream was asked: then the barrier has no version to release, because holding a version releases the previously held one.
 
-    In the mode `snapshot`, all barriers read one version until the backfill, or a sweep, has finished. The first barrier that reads a newer version,
-    or runs in another mode, releases the held version. Each run asks the upstream which version is held, so it also releases one of a run that died.
+    In the mode `snapshot`, all barriers read one version until the backfill, or a sweep, has finished. The first barrier that reads a newer version
+    or has another mode releases the held version. Each run asks the upstream which version is held, so it also releases the version of a dead run.
 -#}
 {% macro hold_upstream(backfill, state, plan) %}
     {%- set source = dbt_backfill.get_source(plan) -%}

@@ -2,8 +2,8 @@
     This file makes the view `<mv>__live`, if the option `live_view` is set. The view returns all rows of the query at the version of the last
     barrier, even while the MV is being filled. The view is only for users: no decision of this package depends on it.
 
-    The view contains only literals: the MV's version after the barrier, the version of the upstream, the positions. So it is always exact, even while
-    the next barrier runs, which then replaces it. If somebody has removed files of one of these versions, reading the view fails.
+    The view contains only literals: the MV's version after the barrier, the version of the upstream, the positions. So the view is exact even while
+    the next barrier runs. That barrier then replaces the view. If somebody has removed files of one of these versions, reading the view fails.
 -#}
 
 
@@ -55,8 +55,8 @@
     upstream, so the previous view stays. A next generation gets no view, because the view of the MV in use already shows all rows.
 
     The MV's version is read before the script checks that the state is unchanged, so it belongs to the state. If another run has committed a barrier
-    in between, that run makes the view. Outside of a script, Iceberg's session catalog would make an Iceberg view, and if such a view is replaced,
-    Spark continues to read its previous text.
+    in between, that run makes the view. Outside of a script, Iceberg's session catalog would make an Iceberg view. After a replacement of such a
+    view, Spark would still read its previous text.
 -#}
 {% macro run_live_view(backfill, state) %}
     {%- set committed = state.committed -%}
@@ -97,8 +97,8 @@
 
 {#-
     At the end of a run, make a missing or outdated view. If the run committed a barrier of the MV, that barrier has already made the view. A view is
-    outdated if it does not belong to the last barrier, for example because a run died, or to the MV's current version: after a compaction, the files
-    of the previous version may be removed. While a next generation is filled, `result` has its state, so this macro makes no view then.
+    outdated in two cases. It does not belong to the last barrier, for example because a run died. Or it does not belong to the MV's current version:
+    after a compaction, the previous files may be removed. While a next generation is filled, `result` belongs to this generation, so no view is made.
 
     Drop the view if the model does not have the option any more. In this case a run calls this macro only if dbt lists a relation with the view's
     name. `result`: of run_barriers or run_beside; `found`: see check_live_view.

@@ -1,7 +1,7 @@
 {#-
     This file makes the replica, `<mv>__replica`: a copy of the rows of the upstream that are still to be read, with the columns that the query needs.
-    The files of the replica are ordered by the key, with about one file for each range ahead. Without a replica, each range
-    reads the whole upstream, if the files of the upstream are not ordered by the key.
+    The files of the replica are ordered by the key, with about one file for each range ahead. If the files of the upstream are not ordered by the
+    key, each range would read the whole upstream without a replica.
 
     The replica only provides the rows of a range; the plan does not depend on the replica. A range has the replica's rows. If a key has changed
     since the replica was made, the range has the new row of this key instead, see get_copied_source. The range is read from the upstream itself if
@@ -30,8 +30,7 @@
     {%- set noted = fromjson(source.definition) -%}
     {%- set upstream = dict(dbt_backfill.get_source(state.committed), version=noted.version) -%}
     {%- set fits_query = noted.query_hash == backfill.query_hash and noted.query_columns == state.committed.query_columns -%}
-    {#- The replica has to have the rows of all vnodes that are read. The next ranges must have the same size as those of a replica with only some
-        ranges. -#}
+    {#- The replica must have the rows of all vnodes that are read. If it has only some ranges, the next ranges must have the same size. -#}
     {%- set selected = backfill.options.backfill_vnodes -%}
     {%- set fits_ranges = noted.vnode_count == state.committed.vnode_count
         and (noted.ranges is none or noted.ranges > 0 and state.committed.get('backfill_rate_limit') == backfill.options.backfill_rate_limit)
@@ -139,8 +138,8 @@
 
 
 {#-
-    Return how many ranges a part has, according to the option `replica_rows`; none if all ranges ahead are copied together. If
-    only some vnodes move, all ranges are copied together: each barrier finds the bounds of these vnodes again, but a part must end at a known bound.
+    Return how many ranges a part has, according to the option `replica_rows`; none if all ranges ahead are copied together. If only some vnodes move,
+    all ranges are copied together: each barrier finds the bounds of these vnodes again, but a part must end at a known bound.
 -#}
 {% macro _count_ranges_of_part(backfill, plan) %}
     {%- set limit, range_size = backfill.options.get('replica_rows'), backfill.options.backfill_rate_limit -%}
@@ -150,8 +149,8 @@
 
 
 {#-
-    Return a text such as `40 ranges ahead would read 39.8 times the 15,000,000 rows of shop.orders that are left: 597,000,000 rows in
-    all, where a copy costs about as much as 45,000,000`.
+    Return a text such as `40 ranges ahead would read 39.8 times the 15,000,000 rows of shop.orders that are left: 597,000,000 rows in all, while a
+    copy costs about as much as 45,000,000`.
 -#}
 {% macro get_scans_text(backfill, plan, evidence) %}
     {%- set scans = [evidence.scans, dbt_backfill.count_ranges_ahead(plan)] | min -%}
@@ -301,7 +300,7 @@
 {%- endmacro %}
 
 
-{#- Return an expression for the number of a row's part, as a binary search. -#}
+{#- Return a SQL expression of the number of a row's part: nested IFs, which search the bounds like a binary search. -#}
 {% macro _get_part_sql(keys, columns, bounds, first) -%}
     {%- if not bounds -%} {{ return(first | string) }} {%- endif -%}
     {%- set middle = bounds | length // 2 -%}

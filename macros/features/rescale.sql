@@ -11,8 +11,8 @@
     {%- set positions = dbt_backfill.position_columns(plan.key, 'former.') -%}
     {%- set descending = dbt_backfill.is_descending(plan.key) -%}
     {%- set least_by = 'max_by' if descending else 'min_by' -%}
-    {#- A vnode that has not begun has the position null and is the least advanced vnode. In ascending order this is correct without a term, because
-        nulls sort first. In descending order the greatest position is the least advanced, so this term sorts such a vnode last. -#}
+    {#- A vnode that has not begun has the position null and is the least advanced vnode. In ascending order, nulls sort first, so no term is needed.
+        In descending order the greatest position is the least advanced, so this term sorts such a vnode last. -#}
     {%- set begins = 'not former.backfill_finished and ' ~ positions[0] ~ ' is null' -%}
     {%- set order = ['not former.backfill_finished', begins] if descending else ['former.backfill_finished'] -%}
     {#- A finished vnode keeps its last key as its position. Ignore that position here. -#}

@@ -6,7 +6,7 @@
         `debezium`,
     only for the format `declared`:
       'operation': the column that has the operation of an event,
-      'sequence': its columns that order the events of a key, ascending,
+      'sequence': the columns of the change table that order the events of a key, ascending,
       'deletes': the operations that delete, in lower case,
       'before_images': the operations of events that contain the previous row, in lower case,
       'ordered_texts': true if the user says that texts in 'sequence' have the order of the events,

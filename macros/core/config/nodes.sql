@@ -1,6 +1,6 @@
 {#-
-    Return the node of the backfilled_mv that a user gives a run-operation as `name` or `package.name`, or with versions as `name.v2` or
-    `package.name.v2`. Refuse any other name.
+    Return the node of a backfilled_mv that the user of a run-operation has named: as `name` or `package.name`, or for a model with versions as
+    `name.v2` or `package.name.v2`. Refuse any other name.
 -#}
 {% macro find_backfilled_mv(name, operation) %}
     {%- if not name or name is not string -%}
@@ -74,7 +74,7 @@
 {% endmacro %}
 
 
-{#- Return a name of a table for comparisons: Spark does not distinguish upper and lower case. -#}
+{#- Return the name of a table in lower case, for comparisons: Spark does not distinguish upper and lower case. -#}
 {% macro get_table_key(relation) %}
     {{ return((relation.schema ~ '.' ~ relation.identifier) | lower) }}
 {% endmacro %}

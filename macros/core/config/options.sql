@@ -85,7 +85,7 @@
     {%- endif -%}
     {%- set feed = dbt_backfill.read_option('change_feed') -%}
     {%- do options.update({'change_feed': none if feed is none else dbt_backfill.read_change_feed(feed)}) -%}
-    {#- Users may set this option to prevent a full refresh. But the value `true` does the opposite: it requests a full refresh at every run. -#}
+    {#- Users may set `full_refresh` to prevent a full refresh. But its value `true` does the opposite: it requests a full refresh at every run. -#}
     {%- if dbt_backfill.get_config().get('full_refresh') is true -%}
         {%- do exceptions.warn('backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': full_refresh is true for this model, so every run '
             ~ 'empties the MV and starts again. To rebuild the MV once, remove the option and run with --full-refresh.') -%}
@@ -179,7 +179,7 @@
     does not know, such as a misspelt one, and an option that only other materializations read.
 
     An option without effect in the model's own config() is refused. Options from other files may be set for a whole folder of models, and dbt does
-    not say from which file they come. Of these options, only names that look like options of backfilled_mv are refused. Options of other
+    not say from which file they come. Such an option is refused only if its name looks like an option of backfilled_mv. Options of other
     materializations get a warning. All other names are ignored, because another tool may read them.
 -#}
 {% macro find_unknown_options() %}

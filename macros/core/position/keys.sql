@@ -92,8 +92,8 @@
     Return a SQL expression that renders `column` of `type` as the text of a literal of that type.
 
     The text is exact for every value (quotes, backslashes, unicode, NUL, dates before 1582, microseconds) and does not depend on the session's time
-    zone. Spark folds it to a literal, which is pushed down to files. A string with a `$` is written as hex, because Spark substitutes `${…}` in
-    string literals.
+    zone. Spark folds this SQL to a literal, and pushes the literal down to files. A string with a `$` is written as hex, because Spark substitutes
+    `${…}` in string literals.
 -#}
 {% macro literal_expression(column, type) -%}
     {%- set suffixes = {'int': '', 'bigint': 'L', 'smallint': 'S', 'tinyint': 'Y', 'boolean': ''} -%}
@@ -140,7 +140,7 @@
 
     Arguments:
       source (string): a relation expression or a select in parentheses, with the upstream's columns.
-      with_null_keys (boolean): true to include rows whose key is null, for which every comparison is null.
+      with_null_keys (boolean): true to include rows whose key is null. Every comparison with such a key is null.
 -#}
 {% macro get_prefix_scan_sql(source, state, relations, keys, with_null_keys=false) -%}
     {%- set columns = dbt_backfill.upstream_columns(keys, 'source.') -%}
@@ -201,13 +201,13 @@
       'bounds': a list of keys as literals' texts, in the order of the backfill,
       'complete': true if the bounds reach the end of the upstream,
       'rows': the number of rows that remain,
-      'scans': how often all remaining ranges together read each remaining row, because a range reads every file, or split of a file, that may have a
-        row of the range. Absent if Spark does not report the files
+      'scans': how often the remaining ranges together would read each remaining row: a range reads each file, or split of a file, that may have a row
+        of the range. Absent if Spark does not report the files
     }.
 
-    The keys are sorted as tuples: all keys if few remain, else a sample. Every k-th key is a bound. This works for any orderable type and any skew.
-    The error of a range's size is about 1/sqrt(k). A bound at the end of the keys is left out, because the last range has no end. A frequent key is
-    returned once, even if it would be several bounds.
+    The keys are sorted as tuples: all keys if few remain, else a sample. Every k-th key is a bound. This works for any type with an order and for any
+    distribution of the keys. The error of a range's size is about 1/sqrt(k). A bound at the end of the keys is left out, because the last range has
+    no end. A frequent key is returned once, even if it would be several bounds.
 
     Arguments:
       scan (string): a select of the keys beyond the position.

@@ -140,17 +140,16 @@
     {%- set lines, used = explained.optimized[:-1], [] -%}
     {%- for line in explained.analyzed if dbt_backfill.plan_operator(line) != 'Relation' -%} {%- do lines.append(line) -%} {%- endfor -%}
     {%- set plans = lines | join('\n') -%}
-    {#- Search for the time zone. Spark prints the time zone of some expressions, as `Some(UTC)`, but not of arithmetic or of a comparison with a
-        literal. So the query counts as dependent on the time zone in two more cases: it uses a column of a type with a time zone and does not only
-        pass the column on, or an expression makes a value of such a type. Spark prints a timestamp literal in the same way with and without a time
-        zone. -#}
+    {#- Find out if the query depends on the time zone. Spark prints the time zone of some expressions, as `Some(UTC)`, but not of arithmetic or of a
+        comparison with a literal. So the query counts as dependent in two more cases: an expression uses a column of a type with a time zone, or
+        makes a value of such a type. Spark prints a timestamp literal in the same way with and without a time zone. -#}
     {%- set makes_moments = 'Some\\(|TimestampType|\\btimestamp\\b(?!#)|timestamp\\w*\\(|\\b(extract|date_part|datepart)\\('
         ~ '|\\d-\\d\\d-\\d\\d \\d\\d:\\d\\d' -%}
     {%- if modules.re.search(makes_moments, plans) or dbt_backfill._computes_moments(explained) -%}
         {%- do used.append('spark.sql.session.timeZone') -%}
     {%- endif -%}
-    {#- Search for the ANSI mode. The query depends on this mode if it has casts, arithmetic, access to elements, or functions that fail or return
-        another value in the mode. dbt-spark turns the mode off in a session, but cannot do so on a Thrift server. -#}
+    {#- Find out if the query depends on the ANSI mode. It depends on the mode if it has casts, arithmetic, access to elements, or functions that fail
+        or return another value in the mode. dbt-spark turns the mode off in a session, but cannot do so on a Thrift server. -#}
     {%- set functions = 'cast|size|cardinality|element_at|elt|conv|abs|negative|pmod|mod|div|round|bround|ceil|floor|next_day'
         ~ '|parse_url|to_\\w+|make_\\w+|unix_\\w+|gettimestamp|date_\\w+|add_months|months_\\w+' -%}
     {%- if modules.re.search('(?i)\\b(' ~ functions ~ ')\\(| [-+*/%] |[\\w)]\\[|(?<!\\w)-[a-z_(]', plans) -%}

@@ -11,8 +11,8 @@
     upstream's columns are selected after the query's columns, to get their types. The plans have no types, but the header of EXPLAIN's output has the
     type of each selected column.
 
-    Refuse a query that does not run, or that lacks a column of unique_key. `query`, `upstream`: see substitute_upstream. `read`: the upstream as text
-    after FROM, whose columns are returned as 'upstream_columns'. An older version of the upstream may have fewer columns than the query reads.
+    Refuse a query that does not run, or that lacks a column of unique_key. `query`, `upstream`: see substitute_upstream. `read`: a version of the
+    upstream, as text after FROM; its columns are returned as 'upstream_columns'. An older version may have fewer columns than the query reads.
 -#}
 {% macro explain_query(query, upstream, unique_key, read) %}
     {%- set selected, key, key_types = [], [], [] -%}

@@ -1,5 +1,5 @@
 {#-
-    Return the query as a list of tokens `{'kind', 'text'}`. All texts together are the query again. The kinds are `string`, `comment`, `quoted` (an
+    Return the query as a list of tokens `{'kind', 'text'}`. The joined texts are the query again. The kinds are `string`, `comment`, `quoted` (an
     identifier in backticks) and `code`. If the argument `upstream` (a relation) is given, the name of this relation has the kind `upstream`.
 
     A macro that searches for the name of a table must skip strings and comments, which may also contain such a name.
@@ -50,8 +50,8 @@
     check_query makes sure that the query reads a table only by this name.
 
     Refuse a query that does not have the upstream's name. Refuse a query that reads the upstream at a version or with options: after the replacement
-    the name is a common table expression, and Spark ignores a version or options of such an expression. Refuse a query that has the upstream's name before another name which might be
-    a field of a struct.
+    the name is a common table expression, and Spark ignores a version or options of such an expression. Refuse a query with a point after the
+    upstream's full name: such a text might name fields of a struct.
 -#}
 {% macro substitute_upstream(query, upstream) %}
     {%- set tokens, pieces, at = dbt_backfill.tokens(query, upstream), [], namespace(end=0, found=false) -%}
@@ -85,7 +85,7 @@
 
 
 {#-
-    Return a query, as `substitute_upstream` returned it, with `scan` instead of the upstream. `scan` is a select with the upstream's columns.
+    Return a query (a result of `substitute_upstream`) that reads `scan` instead of the upstream. `scan` is a select with the upstream's columns.
 
     Without `scan`, the query reads all rows of the upstream's current version with a LIMIT; this form is used for EXPLAIN. Spark pushes no filter
     through the LIMIT. Without the LIMIT, the plan would not show the filters that the source evaluates. With Iceberg these are filters on whole

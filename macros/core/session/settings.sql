@@ -14,8 +14,8 @@
 
 {#-
     Return a SQL map of the three settings that a plan records only if its query depends on them, see find_used_settings. Users often set these
-    settings, and the defaults depend on the machine. Spark SQL has a function that returns the time zone, but no function
-    that returns the other two settings. For these, the map has expressions whose results depend on the setting.
+    settings, and the defaults depend on the machine. Spark SQL has a function that returns the time zone, but no function that returns the other two
+    settings. For these, the map has expressions whose results depend on the setting.
 -#}
 {% macro common_settings_sql() -%}
     map(

@@ -97,9 +97,9 @@
 
 
 {#-
-    Return statements of a script that add the barrier that the script has just committed, in its variable `state`, to a history that has all earlier
-    barriers. An INSERT is enough, and it reads no table. The script may have been executed twice, or another run may have committed the barrier. Only
-    the execution that has committed the barrier writes it; the `outcome` shows which execution that is.
+    Return statements of a script that add a barrier to the history. The script has just committed this barrier; its variable `state` has the barrier.
+    The history has all earlier barriers, so an INSERT is enough, and the INSERT reads no table. The script may have been executed twice, or another
+    run may have committed the barrier. The id `committed_by` shows which execution has committed the barrier: only this execution writes it.
 -#}
 {% macro get_last_barrier_statements(relations, epoch) -%}
     {%- set last = "get_json_object(state, '$.last')" -%}

@@ -17,8 +17,8 @@
         without an end. The list is empty if there are no such ranges; none if the re-anchor compares the whole MV
       removes_duplicates: true if another writer may have written rows of existing keys, or rows with a null in the key
       fills, drops: the columns that are being filled, as new_filling describes them; the names of the columns that the MV is to lose
-      fill_low, fill_high, last_fill: the window of a fill, like range_low and range_high; last_fill is true if this is the last
-        window; its fill_high is none if it has no upper bound
+      fill_low, fill_high, last_fill: the window of a fill, like range_low and range_high; last_fill is true for the last window; fill_high is none if
+        the last window has no upper bound
       filled_row_count: the number of rows that were read to fill the columns
       generation: only of a swap: {'relation', 'id', 'version'} of the generation that replaces the MV
       next_bounds, bounds_complete: the ends of the next ranges (in a fill, of the next windows); bounds_complete is true if these ends reach the end
@@ -87,8 +87,8 @@
 
 
 {#-
-    Return the statement that moves the state, as a part of a script. On Delta a conflict with another run raises no error, and the script then reads the state. On
-    Iceberg a conflict fails the script.
+    Return the statement that changes the state, as a part of a script. On Delta a conflict with another run raises no error, and the script then
+    reads the state. On Iceberg a conflict fails the script.
 
     Arguments:
       sql (string): an UPDATE or a MERGE. Its condition has the epoch and the plan, so it changes nothing if it is sent again.

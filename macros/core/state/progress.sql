@@ -34,9 +34,9 @@
 
 
 {#-
-    Return a select of one row per MV. `progress` is the share of the upstream's rows that were read. While columns are being filled, it is the share
-    of the MV's rows for which the columns were filled. Rows that were deleted upstream after they were read still count. So the share is kept below 1
-    until no rows are left to read. `also`: the SQL of one more column, over a row of `measured`, see get_measured_sql.
+    Return a select of one row per MV. `progress` is the share of the upstream's rows that were read. While columns are being filled, `progress` is
+    the share of the MV's rows for which the columns were filled. Rows that were deleted upstream after they were read still count. So the share is
+    kept below 1 until no rows are left to read. `also`: the SQL of one more column, over a row of `measured`, see get_measured_sql.
 -#}
 {% macro get_progress_sql(backfills, also=none) -%}
     {#- These values are computed here. All other values are columns of `measured` with the same names. -#}
@@ -94,7 +94,7 @@
 {%- endmacro %}
 
 
-{#- Return the source of a plan from which the MV reads changes: the change table, or else the upstream. -#}
+{#- Return the entry of a plan's `sources` from which the MV reads changes: the change table, or else the upstream. -#}
 {% macro followed_source(sources) -%}
     coalesce(get(filter({{ sources }}, source -> source.role = 'feed'), 0), get({{ sources }}, 0))
 {%- endmacro %}
@@ -201,9 +201,9 @@
 
 
 {#-
-    Return a select of the last barriers of each MV, from the history and from the progress table, with the time when each barrier began: the commit
-    of the previous barrier, if the same invocation made both, else the barrier's plan. `more`: further columns, {name: type}, which both the history
-    and the stored barriers have.
+    Return a select of the last barriers of each MV, from the history and from the progress table, with the time when each barrier began. This is the
+    time of the previous commit if the same invocation made both barriers, else the time of the barrier's plan. `more`: further columns, {name: type},
+    which both the history and the stored barriers have.
 -#}
 {% macro get_timed_barriers_sql(backfills, more={}) -%}
     {%- set columns = dict({

@@ -85,10 +85,10 @@
 
 
 {#-
-    Return the properties of a state table. With serializable isolation, two runs that plan or commit the same epoch conflict. Both formats have this
-    isolation by default. It is set explicitly, because a session or catalog may have another default. Both tables are small and copied on write. So
-    the progress table stays one file. Delta gathers statistics only of the history's first column, the epoch: other statistics cost more than they
-    save.
+    Return the properties of a state table: the progress table or the history. With serializable isolation, two runs that plan or commit the same
+    epoch conflict. The isolation is set explicitly, because a session or catalog may have another default than Delta and Iceberg. Both tables are
+    small and copied on write, so the progress table stays one file. Delta gathers statistics only of the history's first column, the epoch: other
+    statistics cost more than they save.
 
     Arguments:
       backfill_id (string): the id of the MV, for the progress table; none for the history. A full refresh may add columns for the position to the
@@ -138,8 +138,8 @@
 
 
 {#-
-    Create the tables of a missing MV without a barrier. The MV is empty in a run that reads nothing, or it is made of an existing table. Return the
-    state of the MV.
+    Create the tables of a missing MV without a barrier. In a run that reads nothing, the MV is empty. In a takeover, an existing table becomes the
+    MV. Return the state of the MV.
 
     Arguments:
       columns (list): see prepare_creation; none if they are not known yet.
@@ -185,10 +185,10 @@
     repeated. The statements are part of a script with the variables of `declare_creation`. They set the variable `stored_plan` to the plan of epoch 1
     as JSON, or to null if there is no such plan.
 
-    `creation` is the plan of epoch 0: no rows, all vnodes NotStarted. Its kind is `create`. If the MV's table exists already, the kind says how the
-    table becomes the MV, see find_takeover. The backfill_id of this plan is stored as the table property `dbt_backfill.id` of both tables. If two
-    first runs are alive at the same time, only one of them creates the progress table, with its own plans for the epochs 0 and 1. The other run reads
-    the id and the plan from the progress table. It makes the MV only if both runs have the same query (`is_ours`).
+    `creation` is the plan of epoch 0: the MV has no rows, and no vnode has started. Its kind is `create`. If the MV's table exists already, the kind
+    says how the table becomes the MV, see find_takeover. The backfill_id of this plan is stored as the table property `dbt_backfill.id` of both
+    tables. If two first runs are alive at the same time, only one of them creates the progress table, with its own plans for the epochs 0 and 1. The
+    other run reads the id and the plan from the progress table. It makes the MV only if both runs have the same query (`is_ours`).
 
     Arguments:
       first (dict): the plan of the first barrier; none if no barrier follows.
@@ -206,7 +206,7 @@
     {%- if creation.get('replaces') -%}
     {#- Replace only the state that a first run of another model has left: the condition compares the id of this state. A Delta table is replaced and
         not dropped, because a drop would leave the files of a table at a location of the user. An Iceberg table is dropped, because a Hive metastore
-        does not let a column be replaced by a column of another type. #}
+        refuses to replace a column by a column of another type. #}
     if (
         select count(*) from {{ progress }}
         where get_json_object(last, '$.backfill_id') = {{ dbt_backfill.string_literal(creation.replaces) }}
@@ -234,7 +234,7 @@
 {%- endmacro %}
 
 
-{#- Declare the variables of a script with these statements. -#}
+{#- Return the declarations of the variables that get_create_statements needs. -#}
 {% macro declare_creation() -%}
     declare created_id string;
     declare stored_plan string;

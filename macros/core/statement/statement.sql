@@ -98,7 +98,7 @@
 
 {#-
     Return SQL for a type that Spark has printed. A printed `timestamp` has a time zone. In SQL the setting spark.sql.timestampType decides if the
-    word `timestamp` means a type without a time zone. If so, another name is written. The names of fields do not change.
+    word `timestamp` means a type without a time zone. So this macro writes `timestamp_ltz`. The names of fields do not change.
 -#}
 {% macro type_sql(type) -%}
     {%- set parts = [] -%}

@@ -41,9 +41,9 @@
 
 {#-
     Return the properties of a table that is created as the MV: the package's defaults, the user's properties, and the properties on which exactness
-    depends. Another backfilled_mv can read the MV's changes from the row lineage of Iceberg's format 3, or from Delta's change data feed, which only
-    an MV with a follower has. Deletion vectors and merge-on-read make it cheap to merge scattered changes. A property stops Iceberg from redistributing rows before
-    it writes them, so the MERGE of a range costs little more than an INSERT. `column_names`: of the columns and of the fields in them.
+    depends. Another backfilled_mv can read the MV's changes from Iceberg's row lineage (format 3), or from Delta's change data feed, which only an MV
+    with a follower has. Deletion vectors and merge-on-read make it cheap to merge scattered changes. A property stops Iceberg from redistributing
+    rows before a write, so the MERGE of a range costs little more than an INSERT. `column_names`: the names of columns and their fields.
 -#}
 {% macro mv_table_properties(column_names, backfill_id, types=[]) %}
     {%- set needed = dbt_backfill.exact_table_properties() -%}
@@ -87,10 +87,10 @@
 
 
 {#-
-    Return the properties on which exactness depends, for every table of an MV. They override the properties that the user, the session or the catalog
-    sets for new tables. With `snapshot` isolation, two runs could both write the same range. With write-audit-publish, a session that sets
-    `spark.wap.branch` or `spark.wap.id` writes to a branch or a staged snapshot that no reader sees. If a table accepts any schema, a MERGE cannot
-    resolve the table's columns. If a table only allows appends, changes cannot be merged.
+    Return the properties on which exactness depends, for every table of an MV. These properties override the properties that the user, the session or
+    the catalog sets for new tables. With `snapshot` isolation, two runs could both write the same range. With write-audit-publish, a session that
+    sets `spark.wap.branch` or `spark.wap.id` writes to a branch or a staged snapshot that no reader sees. If a table accepts any schema, a MERGE
+    cannot resolve the table's columns. If a table only allows appends, changes cannot be merged.
 -#}
 {% macro exact_table_properties(file_format=none) %}
     {%- if (file_format or dbt_backfill.get_file_format()) != 'iceberg' -%}
@@ -114,7 +114,7 @@
 {% endmacro %}
 
 
-{#- Refuse `tblproperties` with which the MV can be built, but fails or is inexact at its first change. -#}
+{#- Refuse `tblproperties` with which the MV could be built, but would fail or become inexact at its first change. -#}
 {% macro check_table_properties() %}
     {%- set given, exact, refused = config.get('tblproperties') or {}, dbt_backfill.exact_table_properties(), [] -%}
     {%- for name, value in given.items() if name in exact and 'isolation' not in name and value | string | lower != exact[name] -%}

@@ -23,13 +23,13 @@
 {% endmacro %}
 
 
-{#- Return the columns of the MV: the columns of its query in the form that barriers execute, which defines the upstream's name. -#}
+{#- Return the columns of the MV: the columns of its query in the form that barriers execute. Only this form defines the upstream's name. -#}
 {% macro get_mv_columns(backfill, query, upstream) %}
     {{ return(dbt_backfill.get_query_columns(dbt_backfill.get_query_sql(query, backfill.upstream.relation, 'select * from ' ~ upstream))) }}
 {% endmacro %}
 
 
-{#- Return the types of a table's columns by their names in lower case. -#}
+{#- Return the types of a table's columns: {name in lower case: type}. -#}
 {% macro get_column_types(relation) %}
     {{ return(dbt_backfill.types_by_name(dbt_backfill.get_table_columns(relation))) }}
 {% endmacro %}
@@ -171,8 +171,8 @@
 
 
 {#-
-    Refuse `columns` of the query that are new compared with the state, if they cannot be added to the MV. `left`: the names of columns that an
-    earlier plan was to drop but may not have dropped.
+    Refuse new columns of the query (`columns`) if they cannot be added to the MV. `left`: the names of columns that an earlier plan was to drop but
+    may not have dropped.
 -#}
 {% macro check_new_columns(mv, properties, columns, left) %}
     {%- if not columns -%} {{ return(none) }} {%- endif -%}
@@ -197,8 +197,8 @@
 {#-
     Return {'columns': the columns to be filled, as new_filling describes them, 'why': the reason if no ALTER of the MV's format can give a column its
     new type; else none}. The new types are compared with the types in the table and not in the state. The table may store a column with a wider type,
-    and a given-up plan may have altered the column. `columns`: of the model's current query; `retyped`: those of them that have another type in the
-    committed query.
+    and a given-up plan may have altered the column. `columns`: the columns of the model's current query; `retyped`: those that have another type in
+    the committed query.
 -#}
 {% macro find_widened(mv, columns, retyped) %}
     {%- if not columns -%} {{ return({'columns': [], 'why': none}) }} {%- endif -%}
@@ -294,9 +294,9 @@
     Refuse a query without a column by which an Iceberg table is partitioned or was partitioned earlier. Iceberg keeps all earlier partitionings of a
     table, even after the table was replaced. If the column of a partitioning is missing, Iceberg cannot merge rows into the table.
 
-    The metadata table `files` has the fields of all partitionings. By default the name of a field is the name of its column, or begins with it. If
-    the name of a field begins with no column that is kept, the field may belong to a missing column, so the query is refused. `kept`: the names of
-    the columns that the table will have.
+    The metadata table `files` has the fields of all partitionings. By default the name of a field is the name of its column, or begins with this
+    name. If the name of a field begins with no column that is kept, the field may belong to a missing column, so the query is refused. `kept`: the
+    names of the columns that the table will have.
 -#}
 {% macro run_check_of_lost_partitions(mv, kept) %}
     {%- set kept, lost, fields = kept | map('lower') | list, [], [] -%}

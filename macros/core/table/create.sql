@@ -19,7 +19,7 @@
     ]) -%}
     {%- do dbt_backfill.check_location(backfill.mv) -%}
     {%- set names = columns | map(attribute='name') | map('lower') | list -%}
-    {#- A next generation is checked with the table of the MV in use, because it replaces this table. -#}
+    {#- A next generation is checked with the table of the MV in use, because the next generation will replace this table. -#}
     {%- set existing = dbt_backfill.load_table(this) if dbt_backfill.get_file_format() == 'iceberg' else none -%}
     {%- if existing and not existing.is_view and dbt_backfill.get_table_format(existing, this) == 'iceberg' -%}
         {%- do dbt_backfill.run_check_of_lost_partitions(this, names) -%}
@@ -102,8 +102,8 @@
 {#-
     Apply persist_docs, if it is on and the descriptions have changed. Each comment is a commit of the MV, and a run that has nothing to do must not
     write. So comments are written only after a change. The table property `dbt_backfill.docs` has a hash of the applied descriptions. The hash does
-    not include the description of a column that the MV does not have yet, so that the column gets its comment once it is added. A description that
-    cannot be written is a warning, once: no later run tries it again until the descriptions change. `found`: the MV as this run found it, see
+    not include the description of a column that the MV does not have yet, so that the column gets its comment once it is added. If a description
+    cannot be written, the run warns, and no later run tries again until the descriptions change. `found`: the MV as this run found it, see
     observe_state; none if this run created it.
 -#}
 {% macro apply_docs(backfill, found, state) %}
@@ -142,8 +142,8 @@
 {#-
     Return a statement of a script that compacts a table's small files. If another run writes the table at the same time, the statement loses the
     conflict, and the next run compacts the files. On Iceberg such a conflict would raise an error that no handler can catch, but with the option
-    `partial-progress` Iceberg only logs the error. `sorting`: the SQL that makes the compaction write all rows again in sorted order, on Delta a
-    whole statement, on Iceberg arguments of the procedure; empty if the rows are not to be sorted. `noted`: see get_yielding_sql.
+    `partial-progress` Iceberg only logs the error. `sorting`: the SQL that makes the compaction write all rows in sorted order (on Delta a whole
+    statement, on Iceberg arguments of the procedure); empty without a sort. `noted`: see get_yielding_sql.
 -#}
 {% macro get_compaction_sql(relation, file_format, sorting='', noted='') -%}
     {%- if file_format == 'delta' -%}
@@ -161,7 +161,7 @@
 
 {#-
     Return the constraints of an enforced contract as CHECK constraints of a Delta table: {name: expression}. NOT NULL is written as a CHECK
-    constraint as well: all columns of a table that is replaced `as select` are nullable, and Delta cannot make them NOT NULL later.
+    constraint as well: after a CREATE OR REPLACE … AS SELECT, all columns are nullable, and Delta cannot make them NOT NULL later.
 
     Primary keys, unique keys and foreign keys are left out, because Delta does not enforce them. Iceberg does not enforce any constraint.
 -#}
@@ -205,7 +205,7 @@
 
 {#-
     Give an existing MV the constraints of the current contract. New constraints are added if all rows fulfil them. Constraints that are no longer in
-    the contract are dropped. If no constraint changed, this macro sends no statement. `properties`: of the MV as this run found it.
+    the contract are dropped. If no constraint changed, this macro sends no statement. `properties`: the MV's properties as this run found them.
 -#}
 {% macro apply_constraints(backfill, properties) %}
     {%- set wanted, present, statements = dbt_backfill.get_constraints(), {}, [] -%}

@@ -88,9 +88,9 @@
 
 
 {#-
-    Return the detail of a Delta table: {'id', 'properties', 'partitions': the names of the columns by which it is partitioned, as text}. In a session,
-    dbt turns the properties into JSON. The text of a Thrift server has no spaces and no escaped quotes, so another statement reads the properties.
-    If Spark hides one there, its value is the text between its name and the name of the next property.
+    Return the detail of a Delta table: {'id', 'properties', 'partitions': the names of the columns by which it is partitioned, as text}. With
+    `method: session`, dbt returns JSON. The text of a Thrift server has no spaces and no escaped quotes, so another statement reads the properties.
+    If Spark hides a property there, its value is the text between its name and the name of the next property.
 -#}
 {% macro read_delta_detail(relation) %}
     {%- set row = dbt_backfill.run_table('describe ' ~ relation.identifier, 'describe detail ' ~ relation.render())[0] -%}
