@@ -14,7 +14,7 @@
     macro only if dbt lists a next generation: then this macro warns that the table exists.
 -#}
 {% macro find_next_generation(backfill, observed, rebuild) %}
-    {#- Nobody uses the next generation yet, so a run resets it if the model has changed. The controls of the MV in use also apply to it. -#}
+    {#- Nobody uses the next generation yet, so a run resets it if the model has changed. The controls of the MV in use apply as well. -#}
     {%- set shape = backfill.options.on_schema_change -%}
     {%- set next = dict(
         dict(backfill, **dbt_backfill.get_next_relations(backfill.mv)), generation='next', controls=backfill.controls,
@@ -121,7 +121,7 @@
     {%- set version = dbt_backfill.read_version(next, 'mv') -%}
     {%- set state = dbt_backfill.read_state(next, of_mv=true) -%}
     {%- if state.get('planned') or state.epoch != filled.state.epoch -%} {{ return(none) }} {%- endif -%}
-    {#- If another writer has written to the next generation, its next barrier has to compare its rows first. -#}
+    {#- If another writer has written to the next generation, a barrier has to compare its rows first. -#}
     {%- set state = dbt_backfill.observe_mv(next, dict(state, mv_head=version if next.options.file_format == 'iceberg' else none)) -%}
     {%- if state.foreign_write -%} {{ return(none) }} {%- endif -%}
     {{ return({'backfill': next, 'state': state, 'version': none if version == 'none' else version}) }}
@@ -174,8 +174,8 @@
     Drop the next generation with this id, and its copies. Keep a table with the name of a copy if another writer created it. Return true if the next
     generation existed. The state is dropped last: if the run dies, a later run can still find the remaining tables by the state.
 
-    The script checks the id, because it may arrive late, when a newer generation exists. If it is sent twice, or by two runs at the same time, the
-    second execution finds no tables. That is not an error.
+    The script checks the id, because the script may arrive late, when a newer generation exists. If the script is sent twice, or by two runs at the
+    same time, the second execution finds no tables. That is not an error.
 -#}
 {% macro drop_generation(next, id) %}
     {%- if not dbt_backfill.exists_with_id(next.progress, id) -%} {{ return(false) }} {%- endif -%}

@@ -54,9 +54,9 @@
     Make the view for a state, right after the barrier that committed the state. If the plan was given up, the state belongs to no version of the
     upstream, so the previous view stays. A next generation gets no view, because the view of the MV in use already shows all rows.
 
-    The MV's version is read before the script checks that the state is unchanged, so it belongs to the state. If another run has committed a barrier
-    in between, that run makes the view. Outside of a script, Iceberg's session catalog would make an Iceberg view. After a replacement of such a
-    view, Spark would still read its previous text.
+    The MV's version is read before the script checks that the state is unchanged, so the version belongs to the state. If another run has committed a
+    barrier in between, that run makes the view. Outside of a script, Iceberg's session catalog would make an Iceberg view. After a replacement of
+    such a view, Spark would still read its previous text.
 -#}
 {% macro run_live_view(backfill, state) %}
     {%- set committed = state.committed -%}

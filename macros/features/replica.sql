@@ -117,8 +117,8 @@
 
 
 {#-
-    True if a replica is made for a plan that has none. To copy the upstream and read the copy costs about as much as two scans of the upstream, plus
-    one scan for each part, see docs/replica.md. `auto` makes a replica if the ranges ahead would read many more rows than these scans.
+    True if a replica is to be made for a plan that has no replica. To copy the upstream and read the copy costs about as much as two scans of the
+    upstream, plus one scan for each part, see docs/replica.md. `auto` makes a replica if the ranges ahead would read many more rows than these scans.
 -#}
 {% macro wants_replica(backfill, plan, evidence) %}
     {%- set ahead = dbt_backfill.count_ranges_ahead(plan) -%}

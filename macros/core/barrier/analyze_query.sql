@@ -187,8 +187,8 @@
 
 
 {#-
-    Refuse a key if the upstream or its change table orders the values of the key differently than Spark: a read of a range would skip files that have
-    keys of the range. Return the analysis, which records that the order was checked.
+    Refuse a key if the upstream or its change table orders the values of the key differently than Spark. Otherwise a read of a range would skip files
+    that have keys of the range. Return the analysis, which records that the order was checked.
 
     The tables are checked at the first barrier, before a rebuild and after a gap, at most once in a run. The order of a column cannot change
     without a gap.

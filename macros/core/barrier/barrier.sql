@@ -10,10 +10,10 @@
                 state. If an earlier run left a plan, this run executes that plan word for word, or gives it up (adopt_plan, in recover.sql). If
                 another run has stored a plan first, this run executes the other run's plan. So two runs never execute different plans of one epoch
       steps     the statements that write the MV (run_steps, get_steps): as a rule a MERGE of the changes and then a MERGE of the range, or a single
-                MERGE if both are small. The first MERGE brings the rows up to the old position to the plan's version. The second MERGE adds the rows
-                up to the new position. If the range were merged first, the MV would be a mixture of two versions between the MERGEs. The source of
-                each statement has the fence as a condition. The fence reads the progress table, and fails if another run has committed the plan or
-                given it up (see get_fence)
+                MERGE if both are small. After the first MERGE, the rows up to the old position have the plan's version. After the second MERGE, the
+                MV also has the rows up to the new position. If the range were merged first, the MV would be a mixture of two versions between the
+                MERGEs. The source of each statement has the fence as a condition. The fence reads the progress table, and fails if another run has
+                committed the plan or given it up (see get_fence)
       commit    one statement on the progress table (commit_barrier). The statement checks the epoch and the plan, so a second or late execution
                 changes nothing. The commit comes last because it ends the plan: after the commit, every late statement of the plan fails at its fence
 
@@ -132,7 +132,7 @@
 
 {#-
     Execute the steps of a plan. Only the plan and the state decide what the steps change. Return {
-      'failed': the name of the step that failed, if the plan may be given up, see run_merge; else none,
+      'failed': the name of the step that failed, see run_merge; none if no step failed,
       'counts': see get_merge_counts; {} if the plan merged no changes,
       'commits': the number of commits that these steps made to a Delta MV; none if the number is not known,
       'views': the temporary views of the plan's changes; the commit drops them,
@@ -277,7 +277,7 @@
     macro asks Spark only for the columns of the MV and of the query.
 
     Arguments:
-      staged (dict or none): the changes, as stage_changes returned them; none if there are none.
+      staged (dict or none): the changes, as stage_changes returned them; none without changes.
       columns (list or none): the columns of the MV, if they are known.
 -#}
 {% macro get_steps(backfill, state, plan, staged=none, columns=none) %}
@@ -343,9 +343,8 @@
       merges_changes   true if the barrier merges the upstream's changes up to the position; 'limited': true only if the plan lists the ranges that
                        given-up plans could write to (`touched`, see find_touched_ranges)
       slice            the rows that the barrier reads from the snapshot. 'insert': the next range above the position, where the MV has no rows yet
-                       (during a sweep the MV has rows there, and they are compared). 'replace': a window of the rows up to the position, which is
-                       compared.
-                       'all': all rows up to the position, which are compared. none: no rows
+                       (during a sweep the MV has rows there, and they are compared). 'replace': a window of the rows up to the position; the window
+                       is compared. 'all': all rows up to the position; these rows are compared. none: no rows
       table            'keep': the MV stays; 'empty': an empty table replaces it; 'swap': the rows of the next generation replace it
       positions        what the commit does to the positions of the vnodes, see get_committed_columns
       repairs          true if the barrier replaces the MV, or compares all its rows (after a sweep, the next barriers compare them). Such a barrier
@@ -358,7 +357,7 @@
       fill       the model's query returns other columns than the committed query. The existing rows get these columns, window by window. A second
                  position says how far the columns are filled, see new_filling. The barrier compares all columns of a window, so afterwards the rows
                  of the window are equal to the query's rows
-      reanchor   no feed lists the changes from the committed version to the new version. The MV is compared with the query and repaired, but its
+      reanchor   the repair if no feed lists the changes from the committed version to the new version. The MV is compared with the query, but its
                  position does not move. The whole MV is compared, or only the keys that given-up plans could write to
       sweep      a re-anchor in slices. The position goes back to the start, at the new version, but the rows stay: the next barriers compare
                  their ranges with these rows, see is_sweeping
@@ -367,7 +366,7 @@
       rescale    a change of the number of vnodes, to a multiple or a divisor of the current number. Nothing is read upstream. A vnode that is joined
                  from several vnodes gets the lowest of their positions; its rows above this position are removed, and a later range reads them again
       abandon    ends a plan that was given up. The epoch of the plan is committed at the old position and version. The state is marked `dirty`,
-                 because a MERGE of the plan may have been sent. As a rule a re-anchor follows; after a given-up reset, another reset
+                 because a MERGE of the plan may have been sent. As a rule a re-anchor follows; after a given-up reset, another reset follows
 
     choose_plan chooses the kind of a plan, run_mark_abandoned changes the kind of a plan to 'abandon', and rescale_backfill plans a 'rescale'.
 -#}

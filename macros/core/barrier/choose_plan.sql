@@ -1,7 +1,7 @@
 {#-
     Return the next barrier to run; none if there is nothing to do: {
-      'plan': of the kind `reset`, `swap`, `reanchor`, `sweep`, `fill` or `advance`, as it would be stored, but without the numbers of rows, which are
-        counted later,
+      'plan': a plan of the kind `reset`, `swap`, `reanchor`, `sweep`, `fill` or `advance`, still without the numbers of rows, which are counted
+        later,
       'most_rows': the plan is stored only if its range has at most this number of rows; absent if any number is allowed,
       'analysis': what the run knows about its query after this choice
     }
@@ -365,8 +365,8 @@
 
 
 {#-
-    Return the result of get_bounds_sql for a window of the keys. `total` and `done` are the arguments of get_bounds_sql that count the rows of the
-    window.
+    Return the result of get_bounds_sql for a window of the keys. `total`, `done`: see get_bounds_sql. Their difference is about the number of rows in
+    the window.
 -#}
 {% macro run_bounds(backfill, state, plan, window, total, done) %}
     {%- set scan = dbt_backfill.get_range_scan_sql(

@@ -43,7 +43,7 @@
     {%- set settings = dbt_backfill.read_settings(backfill) -%}
     {%- set existing = dbt_backfill.get_existing_relations(backfill) -%}
     {%- if existing.progress is not none and existing.mv is none -%}
-        {#- dbt's list of tables is as old as the invocation. Another run may have created the MV in the meantime. -#}
+        {#- dbt listed the tables at the start of the invocation. Another run may have created the MV since then. -#}
         {%- set existing = dict(existing, mv=dbt_backfill.find_table(backfill.mv)) -%}
     {%- endif -%}
     {%- if existing.mv is none -%}

@@ -14,7 +14,7 @@
 
     Arguments:
       choice (dict): as choose_plan returned it.
-      columns (list): of the MV, if it is about to be created.
+      columns (list): the columns of the MV, if the MV is about to be created.
 -#}
 {% macro plan_barrier(backfill, state, observed, choice, columns=none) %}
     {%- set analysis = choice.analysis -%}
@@ -283,7 +283,7 @@
 {%- endmacro %}
 
 
-{#- Return a select of the upstream's rows that a plan reads, whose keys are to be checked; none if the plan reads no rows. -#}
+{#- Return a select of the upstream's rows that a plan reads, to check their keys; none if the plan reads no rows. -#}
 {% macro get_checked_scan(backfill, state, plan) %}
     {%- set slice = dbt_backfill.kind_of(plan).slice -%}
     {%- set with_null_keys = not dbt_backfill.upstream_traits(backfill.upstream).enforces_keys -%}

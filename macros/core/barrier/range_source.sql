@@ -91,7 +91,7 @@
     {%- set events = dbt_backfill.get_range_scan_sql('(' ~ changes.events ~ ')', plan, state, backfill, keys, with_null_keys=true) -%}
     {%- set copied = dbt_backfill.get_source_read(source, keys) -%}
     {%- set columns, listed, types = dbt_backfill.upstream_columns(keys), dbt_backfill.identifiers(shown.columns), [] -%}
-    {#- Both selects return the types of the columns. An aggregate returns one row even over no rows, so this needs no read of rows. -#}
+    {#- Both selects return the types of the columns. An aggregate returns one row even over no rows, so these selects read no rows. -#}
     {%- for read in [names.overlay, copied] -%}
         {%- do types.append('(select typeof(any_value(struct(' ~ listed ~ '))) from (select ' ~ listed ~ ' from ' ~ read ~ ' limit 0))') -%}
     {%- endfor -%}

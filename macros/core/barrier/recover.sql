@@ -54,8 +54,8 @@
 
 
 {#-
-    Refuse a plan that another deployment of the model has made during this run. The plan may have another query. The result of the plan's query may
-    also depend on settings that this session does not have. A rescale is not refused, because it executes no query.
+    Refuse a plan of another deployment of the model: a plan that differs from the model of this run. The plan may have another query. The result of
+    the plan's query may also depend on settings that this session does not have. A rescale is not refused, because it executes no query.
 
     Arguments:
       settings (dict): the session's settings, see get_result_settings.

@@ -11,7 +11,7 @@
       - keys that were inserted although the MV has them: a row existed already,
       - keys whose last event deletes a row that Q does not return, although the MV has a row of that key,
       - keys that the feed may report with another value than they have (`staged.altered_keys`). Several keys may be reported with the same value, and
-        any of them may have changed. So all of them, in the upstream and in the MV up to the position, are in doubt. The stage does not have them.
+        any of them may have changed. So all such keys up to the position, in the upstream and in the MV, are in doubt. The stage lacks them.
 
     All cases except the first one need a read of the MV. For inserted and deleted keys, only the rows between the bounds of the stage are read. If a
     run died while it executed the plan, the MV may already have changes of the plan. In this case more keys are read again, but the result is the

@@ -108,8 +108,8 @@
 
 
 {#-
-    Run one turn of the loop: run a barrier, report it and add its results to `run`. `run` is the namespace of the loop. It has all values that are
-    still needed after a barrier: 'state', 'analysis' and 'plan' after the last barrier; 'rebuild', why the MV is still to be rebuilt; 'barriers', the
+    Run one turn of the loop: run a barrier, report it and add its results to `run`. `run` is the namespace of the loop, with the values that are
+    needed after a barrier: 'state', 'analysis' and 'plan' after the last barrier; 'rebuild', why the MV is still to be rebuilt; 'barriers', the
     number of barriers that count towards `barriers_per_run`; 'committed', the number of all barriers; 'followed', how many of the last barriers in a
     row merged changes only; 'allowance', the allowance of the last barrier, see get_allowance, none if only the config limits it; 'done', true at the
     end of the loop; 'ended', true if there was nothing left to do, or if the feed had not landed the changes yet ('waits'); 'spent', true if a budget

@@ -155,8 +155,8 @@
 
 {#-
     Return a statement of a script that makes the second view: the query's result for the last rows of the staged keys, as the MERGE reads it. The
-    last rows come from the feed. If keys are in doubt, their rows come from the upstream, which was read again, and the view also has the keys in
-    doubt that the first view does not have. The statement is written with placeholders, which the script replaces by these parts or by nothing.
+    last rows come from the feed. If keys are in doubt, their rows come from the upstream, which the script has read again. Then the view also has the
+    keys in doubt that the first view lacks. The statement has placeholders, which the script replaces by these parts or by nothing.
 -#}
 {% macro get_rows_view_sql(backfill, plan, names, alters_keys=false) -%}
     {%- set keys, query, upstream, coalesced = plan.key, plan.query, backfill.upstream.relation, [] -%}

@@ -1,4 +1,4 @@
-{#- Return the error handlers of a script that may fail. Delta's conflicts with another run have a SQLSTATE of their own. -#}
+{#- Return the error handlers of a script that may fail. Delta reports a conflict with another run by its own SQLSTATE. -#}
 {% macro declare_failure_handlers() -%}
     declare exit handler for sqlstate '2D521' begin select to_json(named_struct('conflict', true)); end;
     declare exit handler for sqlexception begin select to_json(named_struct('failed', true)); end;
@@ -193,9 +193,9 @@
 
 
 {#-
-    Return one MERGE that compares the whole MV, including rows above the position, with Q(upstream @ S where pk <= current_pos), and merges
-    the difference. Only the target of the MERGE reads the MV. So the MERGE also removes rows that another writer has written with a null in the key,
-    and every concurrent write is a conflict.
+    Return one MERGE that compares the whole MV, including rows above the position, with the query over the upstream's rows up to the position, and
+    merges the difference. Only the target of the MERGE reads the MV. So the MERGE also removes rows that another writer has written with a null in
+    the key, and every concurrent write is a conflict.
 -#}
 {% macro get_reanchor_sql(backfill, state, plan) -%}
     {%- set keys = plan.key -%}

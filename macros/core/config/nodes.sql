@@ -40,7 +40,7 @@
 {% endmacro %}
 
 
-{#- True if a backfilled_mv of the project reads this node. (It reads a table, not a view or an ephemeral model.) -#}
+{#- True if a backfilled_mv of the project reads this node. (A backfilled_mv reads a table, not a view or an ephemeral model.) -#}
 {% macro has_follower(unique_id) %}
     {%- for node in dbt_backfill.find_backfilled_mvs() if unique_id in node.depends_on.nodes -%} {{ return(true) }} {%- endfor -%}
     {{ return(false) }}

@@ -175,8 +175,8 @@
 
 
 {#-
-    Return the options that are set for the model but have no effect, as a list of {'fact', 'change'}. dbt itself ignores an option that it
-    does not know, such as a misspelt one, and an option that only other materializations read.
+    Return the options that are set for the model but have no effect, as a list of {'fact', 'change'}. dbt itself ignores an option that it does not
+    know, such as a misspelt name, and an option that only other materializations read.
 
     An option without effect in the model's own config() is refused. Options from other files may be set for a whole folder of models, and dbt does
     not say from which file they come. Such an option is refused only if its name looks like an option of backfilled_mv. Options of other

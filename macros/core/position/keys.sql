@@ -207,7 +207,7 @@
 
     The keys are sorted as tuples: all keys if few remain, else a sample. Every k-th key is a bound. This works for any type with an order and for any
     distribution of the keys. The error of a range's size is about 1/sqrt(k). A bound at the end of the keys is left out, because the last range has
-    no end. A frequent key is returned once, even if it would be several bounds.
+    no end. A key that would be several bounds, because it is frequent, is returned once.
 
     Arguments:
       scan (string): a select of the keys beyond the position.
@@ -264,9 +264,9 @@
 
 
 {#-
-    Return a scalar subquery that is true if a key may occur twice. 64 neighbouring values of a number in the key share one word, and each value has
-    one bit of this word. So there are up to 64 times fewer groups than keys. For the 6,000,000 keys of TPC-H lineitem, this query costs a third of a
-    query that groups the keys by their hash. If the numbers are far apart, both queries cost the same. `number`: the column of the key that is a
+    Return a scalar subquery that is true if a key may occur twice. The query puts 64 neighbouring values of a number in the key into one word, with
+    one bit for each value. So there are up to 64 times fewer groups than keys. For the 6,000,000 keys of TPC-H lineitem, this query costs a third of
+    a query that groups the keys by their hash. If the numbers are far apart, both queries cost the same. `number`: the column of the key that is a
     whole number or a date.
 -#}
 {% macro get_twice_by_words_sql(scan, keys, number) -%}

@@ -131,7 +131,7 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
 {% endmacro %}
 
 
-{#- Return the attributes that a line of a plan lists, as a dict of their names by their ids. -#}
+{#- Return the attributes that a line of a plan lists, as {id: name}. -#}
 {% macro get_attributes(line) %}
     {%- set attributes, list = {}, ((line.split('Data Cols: ') | last).split('[', 1) | last).rsplit(']', 1)[0] -%}
     {%- for name, id in modules.re.findall('(.+?)#(\\d+)L?(?:, ?|$)', list) -%} {%- do attributes.update({id: name}) -%} {%- endfor -%}

@@ -89,7 +89,7 @@
 
     Without `scan`, the query reads all rows of the upstream's current version with a LIMIT; this form is used for EXPLAIN. Spark pushes no filter
     through the LIMIT. Without the LIMIT, the plan would not show the filters that the source evaluates. With Iceberg these are filters on whole
-    partitions, with PostgreSQL nearly all filters.
+    partitions; with PostgreSQL these are nearly all filters.
 -#}
 {% macro get_query_sql(query, upstream, scan=none) -%}
 with {{ dbt_backfill.identifier(upstream.identifier) }} as (

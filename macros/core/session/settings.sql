@@ -1,5 +1,5 @@
 {#-
-    Return the settings of the session that were set, as a dict of texts. A plain SET is not used, because it would treat a comment after it, such as
+    Return the settings of the session that were set, as a dict of texts. A plain SET is not used: Spark would treat a following comment, such as
     dbt's query comment, as a part of the statement. If `backfill` is given, refuse a session in which its barriers are not exact, see check_settings.
 -#}
 {% macro read_settings(backfill=none) %}
@@ -15,7 +15,7 @@
 {#-
     Return a SQL map of the three settings that a plan records only if its query depends on them, see find_used_settings. Users often set these
     settings, and the defaults depend on the machine. Spark SQL has a function that returns the time zone, but no function that returns the other two
-    settings. For these, the map has expressions whose results depend on the setting.
+    settings. For these two, the map has expressions whose results depend on the setting.
 -#}
 {% macro common_settings_sql() -%}
     map(

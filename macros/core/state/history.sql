@@ -1,8 +1,8 @@
 {#-
-    Return the columns of the history, `<mv>__barriers`, in their order: {'recorded': {name: its type in the JSON of a barrier},
-    'derived': {name: SQL over `barrier` and its sources `upstream_source` and `feed_source`}}. The history has one row per committed barrier. It is
-    for users; no decision of a run depends on it. The progress table keeps the barriers until they are written to the history, at the end of a run
-    and after every 20 barriers. If a run dies, the next run writes them. If the history is lost, a new history begins.
+    Return the columns of the history, `<mv>__barriers`, in their order: {'recorded': {name: its type in the JSON of a barrier}, 'derived': {name: SQL
+    over `barrier` and its sources `upstream_source` and `feed_source`}}. The history has one row per committed barrier. The history is for users; no
+    decision of a run depends on it. The progress table keeps the barriers until they are written to the history, at the end of a run and after every
+    20 barriers. If a run dies, the next run writes them. If the history is lost, a new history begins.
 -#}
 {% macro history_columns() %}
     {%- set recorded = {
@@ -73,7 +73,7 @@
     {%- set unwritten = dbt_backfill.get_barriers_sql(texts) ~ '\n    where barrier.epoch > ' ~ since -%}
     {%- if written is none %}
     create table if not exists {{ relations.barriers.render() }}
-    {#- The history has no id of the MV, because it may outlive the MV. #}
+    {#- The history has no id of the MV, because the history may outlive the MV. #}
     {{ dbt_backfill.table_clauses(relations.barriers, dict(
         dbt_backfill.state_table_properties(), **{'dbt_backfill.format': dbt_backfill.state_format()}
     )) }}

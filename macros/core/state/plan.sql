@@ -29,8 +29,8 @@
       vnode_count, backfill_mode, backfill_rate_limit
       invocation_id, planned_at: the run that made the plan, and the time of the plan; only in a plan that was read back
 
-    A plan that is about to be stored also has `counted`: name -> SQL expression of a value that only the script can count. A committed
-    barrier also has the entries that get_outcome_sql adds. Entries with the value none are not stored.
+    A plan that is about to be stored also has `counted`: names -> SQL expressions of the values that only the script can count. A committed barrier
+    also has the entries that get_outcome_sql adds. Entries with the value none are not stored.
 -#}
 {% macro get_plan_json_sql(plan) -%}
     {%- set shaped, stored, counted = dict(plan, invocation_id=invocation_id), {}, [] -%}

@@ -20,7 +20,7 @@
     Arguments:
       settings (dict): the session's settings, see read_settings; none if they are not compared. history_of (string): the id of the MV, if its history
       exists and is to be read; else none. controls_of (string): the id of the MV whose control is to be read; else none.
-      of_mv (boolean): true to read the columns of the MV, and on Delta to find out if it has moved.
+      of_mv (boolean): true to read the columns of the MV and, on Delta, to compare its version with the recorded version.
 -#}
 {% macro read_state(relations, settings=none, history_of=none, controls_of=none, of_mv=false) %}
     {%- set sql = dbt_backfill.get_state_sql(

@@ -163,7 +163,7 @@
 {#-
     Refuse an MV that does not belong to the state. There are three such cases. Another run has created the state. This run has replaced the state of
     another run that was still alive, and the other run created its MV at the same time. Or another program, such as a pre-hook, has created a table
-    of this name after dbt listed the tables: `create table if not exists` says nothing about the table that exists afterwards.
+    of this name after dbt listed the tables: `create table if not exists` succeeds even if another table of this name exists.
 -#}
 {% macro check_created(backfill, state, backfill_id, is_ours=true) %}
     {%- set belongs = is_ours and dbt_backfill.read_table_properties(backfill.mv).get('dbt_backfill.id') == backfill_id -%}
@@ -182,8 +182,8 @@
 
 {#-
     Return the statements, each with its semicolon, that create first the progress table and then the MV, if they are missing. Each statement can be
-    repeated. The statements are part of a script with the variables of `declare_creation`. They set the variable `stored_plan` to the plan of epoch 1
-    as JSON, or to null if there is no such plan.
+    repeated. The statements are part of a script with the variables of `declare_creation`. The statements set the variable `stored_plan` to the plan
+    of epoch 1 as JSON, or to null if there is no such plan.
 
     `creation` is the plan of epoch 0: the MV has no rows, and no vnode has started. Its kind is `create`. If the MV's table exists already, the kind
     says how the table becomes the MV, see find_takeover. The backfill_id of this plan is stored as the table property `dbt_backfill.id` of both

@@ -43,9 +43,9 @@
 
 
 {#-
-    Return the columns that contain a char(n), for each table as a dict whose keys are the names in lower case. Spark pads the values of such a column
-    with blanks, so they differ from the values of a string column. A select and the description of a Delta table show the type string; only Spark's
-    plan shows the padding.
+    Return for each table the columns that contain a char(n): {name in lower case: the char(n)}. Spark pads the values of such a column with blanks,
+    so the values differ from those of a string column. A select, and the description of a Delta table, show the type string. Only Spark's plan shows
+    the padding.
 -#}
 {% macro find_char_columns(relations) %}
     {%- set selects, found = [], [{}] -%}
@@ -107,7 +107,7 @@
 {% endmacro %}
 
 
-{#- Return why no table of the MV's format can have a column of this type; none if it can. -#}
+{#- Return why no table of the MV's format can have a column of this type; none if a table can have it. -#}
 {% macro why_no_type(type, properties) %}
     {%- set is_iceberg = dbt_backfill.get_file_format() == 'iceberg' -%}
     {%- set format = 'Iceberg' if is_iceberg else 'Delta' -%}

@@ -37,8 +37,8 @@
 
 
 {#-
-    Refuse to rebuild a Delta table at another location. Delta replaces a table only at the table's own location, so the rebuild would fail after it
-    is planned.
+    Refuse to rebuild a Delta table at another location. Delta replaces a table only at the table's own location, so the rebuild would fail after its
+    plan is stored.
 -#}
 {% macro check_location(mv) %}
     {%- if dbt_backfill.get_file_format() != 'delta' or not config.get('location_root') -%} {{ return(none) }} {%- endif -%}

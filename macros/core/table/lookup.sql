@@ -1,8 +1,8 @@
 {#-
     Return a table; none if the table does not exist. As a rule this macro looks in dbt's cache, which has only the schemas of the session's own
     catalog. A table of another catalog has a name of three parts, and the macro asks Spark for it. The macro also asks Spark for a table that is only
-    read (`reads`) if no model is built in the table's schema. To look in its cache, dbt would first list that schema, and one broken table there would
-    end the run.
+    read (`reads`) if no model is built in the table's schema. Otherwise dbt would list that schema for its cache, and one broken table in the schema
+    would end the run.
 -#}
 {% macro load_table(relation, reads=false) %}
     {%- set built = graph.nodes.values() | map(attribute='schema', default='') | map('lower') | list if reads else [] -%}
