@@ -72,8 +72,8 @@
     {#- Before its first barrier, the next generation has no state from which a control could be read. So use the control of the MV in use. -#}
     {%- set seen = dict(seen, state=dict(seen.state, control=observed.state.get('control'))) -%}
     {%- if seen.state.get('missing') or seen.state.committed.query_hash != backfill.query_hash -%}
-        {#- First refuse a next generation that could not replace the MV in use at the end: because the location has changed, or because a column of
-            an Iceberg MV gets another type, which a Hive metastore does not allow. -#}
+        {#- First refuse a next generation that could not replace the MV in use at the end. The location may have changed. Or a column of an Iceberg
+            MV gets another type, which a Hive metastore does not allow. -#}
         {%- do dbt_backfill.check_location(backfill.mv) -%}
         {%- if backfill.options.file_format == 'iceberg' and dbt_backfill.is_retyped(
                 backfill.mv, dbt_backfill.get_mv_columns(backfill, backfill.query, backfill.upstream.relation.render())) -%}

@@ -212,7 +212,7 @@
     {%- set begun = modules.datetime.datetime.now() -%}
     {%- set sql = dbt_backfill.get_replica_sql(backfill, state, plan, columns, bounds[:ranges] if ranges else bounds, not is_whole, properties) -%}
     {%- set handler = dbt_backfill.upstream_traits(backfill.upstream).lost_conditions -%}
-    {#- Drop the previous replica, because some Iceberg tables cannot be replaced: the format version of a table cannot become lower, and a Hive
+    {#- Drop the previous replica, because some Iceberg tables cannot be replaced. The format version of a table cannot become lower, and a Hive
         metastore compares columns by their positions. -#}
     {%- if backfill.options.file_format == 'iceberg' -%} {%- do dbt_backfill.drop_own_replica(backfill) -%} {%- endif -%}
     {#- If Spark reports that files of the upstream do not exist any more, the script catches this condition and returns `lost`. -#}
@@ -329,7 +329,7 @@
 
 
 {#-
-    Release a replica if many rows of a range have changed since the replica was made: to read these changes for each range would cost more than
+    Release a replica if many rows of a range have changed since the replica was made. To read these changes for each range would cost more than
     another copy. The next plan may make a new replica. The table is not dropped, because the versions of a new table would start again at 0. Return
     true if the replica was released. `result`: see after_commit.
 -#}

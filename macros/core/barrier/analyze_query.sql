@@ -285,7 +285,7 @@
 
 {#-
     Return how the model differs from the model of the plan `last`; none if both models have the same meaning. The number of vnodes and the order of
-    the backfill are not compared: they do not change the rows, and the MV keeps both, see report_kept_shape.
+    the backfill are not compared, because they do not change the rows. The MV keeps both, see report_kept_shape.
 -#}
 {% macro find_difference(backfill, settings, analysis, last) %}
     {%- set changed, options = dbt_backfill.find_changed_setting(last, settings), backfill.options -%}

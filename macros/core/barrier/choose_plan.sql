@@ -124,8 +124,8 @@
 
 
 {#-
-    Return why the next barrier has to compare the MV with the query: because of a foreign write, because a plan was given up, or because the changes
-    since the committed version cannot be read as a feed. Return none if the barrier does not have to compare the MV.
+    Return why the next barrier has to compare the MV with the query; none if it does not have to. The reason is a foreign write, a plan that was
+    given up, or changes since the committed version that cannot be read as a feed.
 -#}
 {% macro find_gap(backfill, state, observed) %}
     {%- if state.get('foreign_write') -%}

@@ -92,8 +92,8 @@
       changed_row_count, deleted_row_count
       sized_rows, seconds: only with the option barrier_seconds: the number of rows that barrier_seconds allowed for a range; and the time of the
         barrier, if this run made the plan
-      mv_version: the version of the MV (on Iceberg its snapshot) up to which every commit is known: as a rule the version after the barrier, but with
-        mv_unclear an earlier version; absent if no version is known
+      mv_version: the version of the MV (on Iceberg its snapshot) up to which every commit is known. As a rule this is the version after the barrier;
+        with mv_unclear it is an earlier version. Absent if no version is known
       mv_unclear: only of a Delta MV: true if commits after mv_version may belong to another writer. The next barrier reads the log of the MV
       foreign_write: only of an Iceberg MV: a write since the previous barrier that no barrier has made, see observe_mv
 

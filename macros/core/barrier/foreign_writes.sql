@@ -1,7 +1,7 @@
 {#-
     This file finds writes to the MV that no barrier has made: an INSERT, UPDATE, DELETE or RESTORE of another writer, or a late statement of a plan
     that was given up. Each barrier records the version of the MV after its own statements. In the log of the MV, the commits of a barrier are marked
-    with the id of its plan: on Delta each MERGE has the id in a condition (get_mark), on Iceberg each snapshot has the id in a property
+    with the id of its plan. On Delta a condition of each MERGE has the id (get_mark). On Iceberg a property of each snapshot has the id
     (get_mark_statement). On Delta a CREATE OR REPLACE or an ALTER of a plan has no mark; read_foreign_write recognizes it by its operation. So the
     next barrier can distinguish the commits of barriers from all other commits. A commit that changes no row is no foreign write: a compaction, a
     VACUUM, an expiry, or a change of properties or comments. After a foreign write, the next barrier compares the MV with the query. The option
@@ -105,7 +105,7 @@
 
 
 {#-
-    Return a select of one row about an Iceberg MV: `version`, its current snapshot (the text 'none' if the MV has no snapshot), and `foreign_write`,
+    Return a select of one row about an Iceberg MV. `version` is its current snapshot (the text 'none' if the MV has no snapshot). `foreign_write` is
     the newest write since the snapshot `known` that no barrier has made, see observe_mv. The select walks from the current snapshot to its parent,
     and on to each earlier ancestor.
 
@@ -179,8 +179,8 @@
 
 
 {#-
-    Record the version of the MV in a run that has nothing to do, if maintenance has changed the version. Otherwise the log would at some time no
-    longer list the commits after the version of the last barrier, and the next barrier would compare the whole MV.
+    Record the version of the MV in a run that has nothing to do, if maintenance has changed the version. Otherwise the log might later no longer list
+    the commits after the version of the last barrier. Then the next barrier would compare the whole MV.
 -#}
 {% macro run_record_of_mv_version(backfill, state) %}
     {%- set recorded = state.committed.get('mv_version') -%}

@@ -101,7 +101,7 @@
 
 
 {#-
-    Refuse a table that has the name of the new MV's history or controls, unless an earlier MV left this table and the new MV can write to it. In
+    Refuse a table that has the name of the new MV's history or controls. Accept a table that an earlier MV left and that the new MV can write to. In
     another catalog a lookup of the controls would cost a statement. So there, the first statement that reads the controls finds such a table.
 -#}
 {% macro check_leftovers_are_ours(backfill, existing) %}
@@ -251,8 +251,8 @@
 
 
 {#-
-    Refuse a table that has these properties but no state. The message is different for a table that this package did not create, for a copy of an MV
-    (made by dbt's `clone`, for example), and for an MV.
+    Refuse a table that has these properties but no state. The message depends on the table: it was not created by this package, it is a copy of an MV
+    (made by dbt's `clone`, for example), or it is an MV.
 -#}
 {% macro refuse_missing_state(backfill, properties) %}
     {%- if 'dbt_backfill.id' not in properties -%} {%- do dbt_backfill.refuse_foreign_mv(backfill) -%} {%- endif -%}

@@ -320,7 +320,7 @@
     Arguments:
       staged (boolean): true if the script also counts the changes, in `merged`.
       overlaid (boolean): true if the range is read from a copy with an overlay of later changes. One statement must not read both the overlay and the
-        changes to merge: if a query calls table_changes twice for one table, Spark reads the versions of the first call for both calls (seen with
+        changes to merge. If a query calls table_changes twice for one table, Spark reads the versions of the first call for both calls (seen with
         Spark 4.1 and Delta 4.3).
 -#}
 {% macro get_counted_plan(plan, staged, overlaid) %}

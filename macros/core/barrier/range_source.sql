@@ -12,7 +12,7 @@
 {#-
     Return the relation from which a range is read, as text after FROM: the upstream, or a copy of the upstream. Only the run that made the plan reads
     a copy, which is the `source` of `backfill`. A run that adopts the plan reads the upstream itself. To find the bounds of ranges, a copy can be
-    read without its overlay: rows that were added or deleted after the copy was made only make a range larger or smaller.
+    read without its overlay. Rows that were added or deleted after the copy was made only make a range larger or smaller.
 -#}
 {% macro get_range_read(backfill, plan) %}
     {%- set copied = plan.kind == 'advance' and backfill.get('source') -%}

@@ -118,8 +118,8 @@
 {% macro _run_next_barrier(backfill, run) %}
     {%- set options = backfill.options -%}
     {%- if options.take_turns and adapter.type() == 'spark_backfill' -%} {%- do adapter.take_turn() -%} {%- endif -%}
-    {#- If another deployment has committed a barrier with another query after this run's last barrier, this run must not continue: it would remove
-        the columns of the other query. -#}
+    {#- If another deployment has committed a barrier with another query after this run's last barrier, this run must not continue. Otherwise it would
+        remove the columns of the other query. -#}
     {%- if run.plan and run.state.committed.query_hash not in [run.plan.query_hash, backfill.query_hash] -%}
         {%- do dbt_backfill.refuse_concurrent_run(run.plan) -%}
     {%- endif -%}

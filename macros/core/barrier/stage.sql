@@ -3,8 +3,8 @@
 
     The stage has two views. The first view has the keys that changed between the committed version and the plan's version, each with its last state.
     Keys above the committed position of their vnode are left out. The view is temporary and cached, because the feed is expensive to read and would
-    be read more than once. The MERGE reads the second view, which has the query's result for these keys: the MV's columns, and `__bf_dropped`, true
-    if the query no longer returns a row of the key. (The table `<mv>__staged` is something else, see upstreams/postgres/stage.sql.)
+    be read more than once. The MERGE reads the second view: the query's result for these keys. The view has the MV's columns and `__bf_dropped`,
+    which is true if the query no longer returns a row of the key. (The table `<mv>__staged` is something else, see upstreams/postgres/stage.sql.)
 
     Return {
       'failed': see run_merge; if a step failed, all other entries are absent,

@@ -18,7 +18,7 @@
 
 
 {#-
-    Return two parts of a MERGE into a Delta MV that write a mark to Delta's log: 'column' adds the column `__bf_plan` with the mark to the source,
+    Return two parts of a MERGE into a Delta MV. They write a mark to Delta's log: 'column' adds the column `__bf_plan` with the mark to the source,
     and 'condition' compares this column with the mark. Delta's log contains the conditions of a MERGE, see read_foreign_write. On Iceberg both parts
     are empty.
 
@@ -99,8 +99,8 @@
     these rows, the same plan has written it. The literals in ON prune all files of the MV.
 
     If an Iceberg MV is still empty, an INSERT OVERWRITE writes the first range. A MERGE would sort all rows by their key, because it needs the clause
-    MATCHED: without this clause Iceberg does not check for conflicts. The options of the INSERT OVERWRITE make it fail if anything was committed to
-    the MV after the snapshot that this run has seen, also if a connection sends it twice. A later run that executes it again writes the same rows.
+    MATCHED: without this clause Iceberg does not check for conflicts. By its options, the INSERT OVERWRITE fails if anything was committed to the MV
+    after the snapshot that this run has seen. So it also fails if a connection sends it twice. A later run that executes it writes the same rows.
 -#}
 {% macro get_range_merge_sql(backfill, state, plan) -%}
     {%- set keys = plan.key -%}
@@ -193,9 +193,9 @@
 
 
 {#-
-    Return one MERGE that compares the whole MV, including rows above the position, with the query over the upstream's rows up to the position, and
-    merges the difference. Only the target of the MERGE reads the MV. So the MERGE also removes rows that another writer has written with a null in
-    the key, and every concurrent write is a conflict.
+    Return one MERGE that compares the whole MV with the query over the upstream's rows up to the position, and merges the difference. The MERGE
+    removes rows above the position. Only the target of the MERGE reads the MV. So the MERGE also removes rows that another writer has written with a
+    null in the key, and every concurrent write is a conflict.
 -#}
 {% macro get_reanchor_sql(backfill, state, plan) -%}
     {%- set keys = plan.key -%}

@@ -49,9 +49,9 @@
     The new name is the identifier of the upstream's table. So `flights.carrier` and an import CTE with the table's name keep their meaning.
     check_query makes sure that the query reads a table only by this name.
 
-    Refuse a query that does not have the upstream's name. Refuse a query that reads the upstream at a version or with options: after the replacement
-    the name is a common table expression, and Spark ignores a version or options of such an expression. Refuse a query with a point after the
-    upstream's full name: such a text might name fields of a struct.
+    Refuse a query that does not have the upstream's name. Refuse a query that reads the upstream at a version or with options. After the replacement,
+    the name is a common table expression, for which Spark ignores versions and options. Refuse a query with a point after the upstream's full name:
+    such a text might name fields of a struct.
 -#}
 {% macro substitute_upstream(query, upstream) %}
     {%- set tokens, pieces, at = dbt_backfill.tokens(query, upstream), [], namespace(end=0, found=false) -%}

@@ -29,7 +29,7 @@
 {#-
     Return the default of a setting that changes the values of a query or the names of its columns; none for any other setting. The result is also
     none for a setting that only decides if a row fails, such as mapKeyDedupPolicy: a row that does not fail has the same values under every value of
-    the setting. tests/recorded/spark_settings.json has a verdict for each setting of Spark, and test_functions_of_spark.py checks that no setting is
+    the setting. tests/recorded/spark_settings.json has a verdict for each setting of Spark. test_functions_of_spark.py checks that no setting is
     missing.
 -#}
 {% macro default_of_result_setting(name) %}

@@ -163,8 +163,8 @@
 
 
 {#-
-    Return a select over `measured` of the number of rows that the next barrier of each MV may read, by the rules of get_ruling_allowance:
-    'rate_limit' (0 for no rows, null for any number), 'ruled_by' (`config`, `throttle` or `pause`) and, not for `config`, 'set_by' and 'set_at'.
+    Return a select over `measured` of how many rows the next barrier of each MV may read, by the rules of get_ruling_allowance. The columns are
+    'rate_limit' (0 for no rows, null for any number), 'ruled_by' (`config`, `throttle` or `pause`), 'set_by' and 'set_at' (both null for `config`).
 -#}
 {% macro _get_allowed_sql(backfills) -%}
     select

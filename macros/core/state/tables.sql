@@ -72,8 +72,8 @@
 
 {#-
     Return the columns that the progress table has for every key: {name: type}. `epoch`, `dirty`, `upstream_version`, and the id and kind of the next
-    epoch's plan (null while nothing is planned) are the same in all rows. Only the row of vnode 0 has, as JSON: `plan`, the next epoch's plan (see
-    get_plan_json_sql); `last`, the last committed barrier, with its outcome; `unwritten`, the earlier barriers that the history may not have yet.
+    epoch's plan (null while nothing is planned) are the same in all rows. Only the row of vnode 0 has these JSON texts: `plan`, the next epoch's plan
+    (see get_plan_json_sql); `last`, the last committed barrier, with its outcome; `unwritten`, the earlier barriers that the history may still lack.
 -#}
 {% macro progress_columns() %}
     {{ return({

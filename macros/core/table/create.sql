@@ -3,8 +3,8 @@
     or change.
 -#}
 {% macro prepare_creation(backfill) %}
-    {#- The columns are read from the query that a barrier executes, and not from the model's text: in the executed query, the upstream has no
-        metadata columns and no branches. -#}
+    {#- Read the columns from the query that a barrier executes, and not from the model's text. In the executed query, the upstream has no metadata
+        columns and no branches. -#}
     {%- set upstream = backfill.upstream.relation -%}
     {%- set columns = dbt_backfill.get_mv_columns(backfill, backfill.query, upstream.render()) -%}
     {%- do dbt_backfill.check_table_properties() -%}
