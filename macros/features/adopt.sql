@@ -119,7 +119,7 @@
     Refuse a table whose columns differ from the query's columns in name, type or order. Refuse a table on which barriers would fail: for example,
     Spark merges no rows into a table with an identity column. Refuse a table with duplicate or null keys, which no MERGE could repair. The check of
     the keys takes one or two passes over the key columns. Return {'row_count': the table's number of rows, 'partitions': the names of its partition
-    columns in lower case}. `columns`, `keys`: of the query.
+    columns in lower case}. `columns`, `keys`: the query's columns and key.
 -#}
 {% macro check_adopted(backfill, existing, properties, columns, keys) %}
     {%- do dbt_backfill.check_adoptable(backfill, existing, properties, config.get('tblproperties') or {}) -%}

@@ -175,7 +175,7 @@
     generation existed. The state is dropped last: if the run dies, a later run can still find the remaining tables by the state.
 
     The script checks the id, because the script may arrive late, when a newer generation exists. If the script is sent twice, or by two runs at the
-    same time, the second execution finds no tables. That is not an error.
+    same time, the second execution finds no tables. This raises no error.
 -#}
 {% macro drop_generation(next, id) %}
     {%- if not dbt_backfill.exists_with_id(next.progress, id) -%} {{ return(false) }} {%- endif -%}

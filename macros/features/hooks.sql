@@ -32,8 +32,8 @@
 
 {#-
     Call the features right after a commit, or after the run has found that there is nothing to do. Return the analysis with everything that the run
-    knows after the barrier, see new_analysis. `plan`: the plan that was committed last. `result`: of the script that planned it, see get_plan_script;
-    none if another run planned it. `holds`: as before_steps returned it.
+    knows after the barrier, see new_analysis. `plan`: the plan that was committed last. `result`: the result of the script that planned it, see
+    get_plan_script; none if another run planned it. `holds`: as before_steps returned it.
 -#}
 {% macro after_commit(backfill, observed, analysis, plan, result=none, holds=false) %}
     {%- set outgrown = (result or {}).get('overlaid') and dbt_backfill.run_release_of_outgrown(backfill, result) -%}

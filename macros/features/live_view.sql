@@ -9,7 +9,7 @@
 
 {#-
     Return the properties of the existing live view; none if there is no live view. Refuse another table or view of that name, and a schema in which
-    Spark cannot create views: a trial view is created and dropped immediately. A run does this before it writes anything.
+    Spark cannot create views: a trial view is created and dropped immediately. A run calls this macro before it writes anything.
 -#}
 {% macro check_live_view(backfill) %}
     {%- if dbt_backfill.load_table(backfill.live) is not none -%}
@@ -101,7 +101,7 @@
     after a compaction, the previous files may be removed. While a next generation is filled, `result` belongs to this generation, so no view is made.
 
     Drop the view if the model does not have the option any more. In this case a run calls this macro only if dbt lists a relation with the view's
-    name. `result`: of run_barriers or run_beside; `found`: see check_live_view.
+    name. `result`: the result of run_barriers or run_beside; `found`: the result of check_live_view.
 -#}
 {% macro make_or_drop_live_view(backfill, result, found) %}
     {%- set live = backfill.live -%}

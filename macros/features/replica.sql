@@ -271,7 +271,7 @@
     Return the statement that makes the copy. Each partition `__bf_part` holds the keys of one range, or of some neighbouring ranges, in its own
     directory. A distribution only by hash would mix the keys of several ranges in one file. If adaptive execution is on
     (`spark.sql.adaptive.enabled`, the default), the hint lets Spark split a large partition among several tasks. Each task sorts and writes its rows.
-    `bounds`: of the ranges ahead; `limited`: true if rows beyond the last bound are left out.
+    `bounds`: the bounds of the ranges ahead; `limited`: true if rows beyond the last bound are left out.
 -#}
 {% macro get_replica_sql(backfill, state, plan, columns, bounds, limited, properties) -%}
     {%- set window = {

@@ -102,7 +102,7 @@
     same facts about the change table. The change table is read first, so that the observed upstream is not behind the observed change table.
 
     Arguments:
-      since (dict or none): a plan; the log has to reach back to the version of this plan. None if no version of the upstream was read yet.
+      since (dict or none): a plan; the log has to reach back to the version of this plan. It is none if no version of the upstream was read yet.
 -#}
 {% macro observe_upstream(backfill, state, since) %}
     {%- set followed = backfill.feed or backfill.upstream -%}

@@ -236,7 +236,7 @@
     Return the fields that every plan of a run has, for the epoch after `state.epoch`; get_plan_json_sql describes the other fields.
 
     Arguments:
-      analysis (dict): of the query, see new_analysis.
+      analysis (dict): the facts about the query, see new_analysis.
 -#}
 {% macro new_plan(backfill, state, analysis, kind, reason=none) %}
     {#- A backfill keeps the order in which it began, even if the order in the config was changed: the positions are valid in that order only. -#}

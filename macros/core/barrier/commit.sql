@@ -235,8 +235,8 @@
 
 {#-
     Return statements that commit a reset or a swap that changes the key or the number of vnodes. First, missing columns are added to the progress
-    table. This does not change the committed state. Then one MERGE writes the rows. The progress table is not replaced, because Iceberg would replace
-    it even if another run has committed after the statement began. Columns of a previous key stay, but are null.
+    table. These columns do not change the committed state. Then one MERGE writes the rows. The progress table is not replaced, because Iceberg would
+    replace it even if another run has committed after the statement began. Columns of a previous key stay, but are null.
 -#}
 {% macro get_reshape_statements(backfill, state, plan) -%}
     {%- set present = dbt_backfill.get_column_types(backfill.progress) -%}

@@ -12,8 +12,8 @@
 
 {#-
     Return statements of a script that set its variable `merged`: {
-      'upserts', 'drops': the numbers of keys in the view `rows` for which the query returns a row, and for which it returns no row,
-      'filter': the filter of these keys, as the text of a condition on the MV, as `mv`; absent if there is no filter
+      'upserts', 'drops': the number of keys in the view `rows` for which the query returns a row; the number of all other keys in this view,
+      'filter': the filter of these keys, as the text of a condition on the MV (alias `mv`); absent if there is no filter
     } On Delta the words of a Bloom filter are put into a variable of the session that has the name of the view. So Delta's log, which contains the ON
     of each MERGE, has only the name of the variable. In the ON for an Iceberg table Spark resolves no variable, so the text has the words.
 -#}

@@ -66,7 +66,7 @@
 
     Arguments:
       left_out (string or none): the query that must be a part of the other query: leaving out words of the other query must give this query. `old` if
-        columns are only added, `new` if columns are only removed. None if the texts are not compared.
+        columns are only added, `new` if columns are only removed. It is none if the texts are not compared.
 -#}
 {% macro _find_other_meaning(backfill, plan, kept, left_out) %}
     {%- set names, texts, other_values = kept | map(attribute='name') | list, [],

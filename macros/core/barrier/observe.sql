@@ -17,7 +17,7 @@
     {%- endif -%}
     {%- set missing = found.missing -%}
     {%- if found.is_of_another_model -%}
-        {#- The creating plan records the id of the state that it replaces. -#}
+        {#- The plan of epoch 0 records the id of the state that this plan replaces. -#}
         {%- set creation = dict(missing.state.committed, replaces=found.left.committed.backfill_id) -%}
         {{ return(dict(missing, state=dict(missing.state, committed=creation))) }}
     {%- endif -%}
@@ -31,7 +31,7 @@
 {#-
     Return the tables of an MV that exist. Nothing is written. There are three cases, and every other combination of tables is refused.
       - The MV and its state exist, or both are missing: {'observed': see observe_state}.
-      - A table is to become the MV: {'takeover': see find_takeover, 'properties': of that table, 'existing', 'settings'}.
+      - A table is to become the MV: {'takeover': see find_takeover, 'properties': the properties of that table, 'existing', 'settings'}.
       - Only the state exists, because a first run died before the MV was created: {'left': this state, 'missing': see observe_missing,
         'is_of_another_model': see _is_of_another_model, 'existing', 'settings'}.
     'existing': see get_existing_relations; 'settings': the session's settings, see read_settings.
@@ -277,8 +277,8 @@
 
 
 {#-
-    Refuse a state in a format that this version of the package does not read. `properties`: of the MV or of the progress table. The first format of
-    the state has no number.
+    Refuse a state in a format that this version of the package does not read. `properties`: the properties of the MV or of the progress table. The
+    first format of the state has no number.
 -#}
 {% macro refuse_state_format(backfill, properties) %}
     {%- set state = backfill.progress.render() -%}
@@ -309,7 +309,7 @@
 {% endmacro %}
 
 
-{#- Return the end of a hint: the user can drop only the state, and then adopt the table. Empty for a next generation, which is never adopted. -#}
+{#- Return the end of a hint: the user can drop only the state and adopt the table. Return '' for a next generation, which is never adopted. -#}
 {% macro or_adopt_text(backfill) %}
     {%- set drop = dbt_backfill.get_drop_text(backfill, keep_mv=true) -%}
     {{ return('' if backfill.get('generation') == 'next' else '. Or drop only the state to adopt the table: ' ~ drop) }}

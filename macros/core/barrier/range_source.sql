@@ -130,7 +130,7 @@
     often the upstream would be read without a copy.
 
     Arguments:
-      sources (list): of the plan.
+      sources (list): the sources of the plan.
       given_up (list): the sources of the plan that this plan replaces.
 -#}
 {% macro with_void_copy(sources, given_up=[]) %}
@@ -189,7 +189,7 @@
     catalog has overridden the table property `gc.enabled` with false, PURGE is an error and is left out.
 
     Arguments:
-      properties (dict): of the copy; none if they have not been read.
+      properties (dict): the properties of the copy; none if they have not been read.
 -#}
 {% macro get_drop_copy_sql(file_format, relation, properties=none) -%}
     {%- if properties is none and file_format == 'iceberg' -%} {%- set properties = dbt_backfill.read_table_properties(relation) -%} {%- endif -%}

@@ -113,8 +113,8 @@
     Merge-on-read records the old row as deleted. A MERGE fails if any deletion was committed after the MERGE began. (The statement has no effect on
     an empty MV, which has no row to write, or with copy-on-write, which records no deletion.)
 
-    If the MV lacks the plan's key, no running MERGE can be committed. There are two such cases. The plan is to replace the MV, so it has no MERGE. Or
-    something else has replaced the MV: Iceberg commits no MERGE to a table that was replaced after the MERGE began.
+    If the MV lacks the plan's key, no running MERGE can be committed. The key is missing in two cases. The plan is to replace the MV, so it has no
+    MERGE. Or something else has replaced the MV: Iceberg commits no MERGE to a table that was replaced after the MERGE began.
 -#}
 {% macro get_stopping_sql(backfill, plan) -%}
     {%- set mv = backfill.mv.render() -%}

@@ -18,7 +18,7 @@
     same.
 
     Arguments:
-      names (dict): of the views, see get_stage_names.
+      names (dict): the names of the views, see get_stage_names.
       suspicions (list): names of columns of the stage; a key is a suspect if one of them is true.
       altered (string or none): see altered_key_predicate.
 -#}

@@ -321,7 +321,7 @@
     before it reached `barriers_per_run`, the message has the reason.
 
     Arguments:
-      run (namespace): of the loop of run_barriers, see _run_next_barrier.
+      run (namespace): the variables of the loop in run_barriers, see _run_next_barrier.
 -#}
 {% macro get_result_message(run) %}
     {%- set progress, complete = ' (' ~ dbt_backfill.get_progress(run.state).text ~ ')', dbt_backfill.is_complete(run.state) -%}

@@ -11,7 +11,7 @@
       'name': the name of the second view,
       'count', 'null_keys', 'altered_keys', 'suspects', 'inserts', 'low', 'high': see get_stage,
       'reread': see get_reread_statements; its count is 0 if the feed reports the last state of every key,
-      'upserts', 'drops', 'filter': of the second view, see get_merged_statements
+      'upserts', 'drops', 'filter': facts about the second view, see get_merged_statements
     }
 -#}
 {% macro stage_changes(backfill, state, plan, changes, may_give_up=false) %}
@@ -52,7 +52,7 @@
     'views' also has the views of the stage, each before the views that it reads. The following facts come from the plan and the analysis: {
       'drops_rows',
       'is_exact': true if the MV has the query's result for the rows before these changes,
-      'read_columns': the columns whose change can change the MV's row. None if all changes have to be merged: the feed does not report the
+      'read_columns': the columns whose change can change the MV's row. It is none if all changes have to be merged: the feed does not report the
         previous row, or the MV may not have the query's result for the previous row
     }
 -#}

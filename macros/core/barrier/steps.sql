@@ -356,7 +356,7 @@
 
     Arguments:
       backfill (dict): with 'partitions', see get_backfill.
-      columns (list of {'name', 'type'}): of the row.
+      columns (list of {'name', 'type'}): the columns of the row.
 -#}
 {% macro unaltered_partition_predicate(backfill, columns, prefix='') %}
     {%- set cases = [] -%}

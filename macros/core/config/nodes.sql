@@ -87,7 +87,7 @@
 {% endmacro %}
 
 
-{#- Return the name of an MV's model. This also works outside of a run of the model. -#}
+{#- Return the name of an MV's model. This macro also works outside of a run of the model. -#}
 {% macro get_name_of(backfill) %}
     {{ return(backfill.get('name') or dbt_backfill.get_model_name(model)) }}
 {% endmacro %}

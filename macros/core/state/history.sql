@@ -2,7 +2,7 @@
     Return the columns of the history, `<mv>__barriers`, in their order: {'recorded': {name: its type in the JSON of a barrier}, 'derived': {name: SQL
     over `barrier` and its sources `upstream_source` and `feed_source`}}. The history has one row per committed barrier. The history is for users; no
     decision of a run depends on it. The progress table keeps the barriers until they are written to the history, at the end of a run and after every
-    20 barriers. If a run dies, the next run writes them. If the history is lost, a new history begins.
+    20 barriers. If a run dies, the next run writes the missing barriers. If the history is lost, a new history begins.
 -#}
 {% macro history_columns() %}
     {%- set recorded = {

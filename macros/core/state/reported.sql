@@ -9,7 +9,7 @@
       'relation', 'first_epoch', 'last_epoch', 'barriers': the number of barriers, 'kinds', 'begun_at', 'committed_at',
       'row_count', 'upstream_row_count': after the last barrier of the group,
       'row_count_before': the row_count before the first barrier of the group,
-      'range_row_count', 'changed_row_count', 'deleted_row_count', 'rate_limit': of the last barrier,
+      'range_row_count', 'changed_row_count', 'deleted_row_count': the sums of the group, 'rate_limit': the rate limit of the last barrier,
       'planning': the seconds from the previous commit to the plan (observing, staging the changes and checking the keys), if the same invocation
         made both,
       'executing': the seconds from the plan to the commit,

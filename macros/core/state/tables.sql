@@ -27,8 +27,8 @@
 
 
 {#-
-    Return the id of the MV whose next generation has this state. None if the state does not exist, or is not the state of a next generation: a user
-    may have another MV that is called `<mv>__next`.
+    Return the id of the MV whose next generation has this state. Return none if the state does not exist, or is not the state of a next generation: a
+    user may have another MV that is called `<mv>__next`.
 -#}
 {% macro read_next_of(next) %}
     {{ return(dbt_backfill.read_listed_properties(dbt_backfill.load_table(next.progress), next.progress).get('dbt_backfill.next_of')) }}
@@ -161,7 +161,7 @@
 
 
 {#-
-    Refuse an MV that does not belong to the state. There are three such cases. Another run has created the state. This run has replaced the state of
+    Refuse an MV that does not belong to the state. This happens in three cases. Another run has created the state. This run has replaced the state of
     another run that was still alive, and the other run created its MV at the same time. Or another program, such as a pre-hook, has created a table
     of this name after dbt listed the tables: `create table if not exists` succeeds even if another table of this name exists.
 -#}

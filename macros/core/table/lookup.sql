@@ -14,8 +14,8 @@
 
 
 {#-
-    True if dbt's cache lists a table. This sends no statement. The result is always false for a table of another catalog, because the cache does not
-    list such tables.
+    True if dbt's cache lists a table. This macro sends no statement. The result is always false for a table of another catalog, because the cache
+    does not list such tables.
 -#}
 {% macro is_listed(relation) %}
     {{ return(dbt_backfill.get_catalog(relation) is none and dbt_backfill.load_table(relation) is not none) }}
