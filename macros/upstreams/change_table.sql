@@ -1,11 +1,11 @@
 {#-
-    The macros of this file read a change table that the user provides. With a change table, the upstream needs no feed of its own. The change table
-    is a Delta or Iceberg table of events, which have an operation and a sequence. The events of a barrier are the rows that were added to the change
-    table after the last barrier, whatever their sequence.
+    Return the change table of a model: a Delta or Iceberg table of events that the user provides. With a change table, the upstream needs no feed of
+    its own. Each event has an operation and a sequence. A barrier reads the events that were added to the change table after the last barrier. The
+    sequence does not decide this: it only orders events.
 
     The version of the change table is read before the upstream's version is chosen. So the upstream may be ahead of the events, and later events may
-    repeat changes that the upstream already has. The upstream is never behind the events if the user makes sure that the upstream contains every
-    change whose event can be read.
+    repeat changes that the upstream already has. The user must make sure that the upstream contains every change whose event can be read. Then the
+    upstream is never behind the events.
 -#}
 {% macro get_change_table(feed, upstream, sql) %}
     {%- set relation = dbt_backfill.get_read_relation(feed.node, sql) -%}
@@ -34,10 +34,10 @@
 {#-
     Return the events in (from_version, to_version] of the change table, in the form of the question upstream_changes. The sequence orders the events
     of a key. An event is late if an earlier barrier has read an event of the same key with the same or a later sequence. Late events are left out. To
-    find them, from_version of the change table is read for the keys of events that may be late.
+    find late events, the select reads from_version of the change table for the keys of events that may be late.
 
-    A row without an operation is not an event: it is a tombstone or a heartbeat of the program that writes the change table. The same holds for a
-    message without a key (`m`). Any other row without a key may say that the table was truncated, so it leads to a re-anchor. `columns`: as
+    A row without an operation is not an event: it is a tombstone or a heartbeat of the program that writes the change table. A message (`m`) without
+    a key is not an event either. Any other row without a key may report a TRUNCATE of the table, so this row leads to a re-anchor. `columns`: as
     get_feed_columns returned them.
 -#}
 {% macro get_change_table_events(feed, observed, from_version, to_version, keys, columns, view) %}
@@ -85,7 +85,7 @@
 {% endmacro %}
 
 
-{#- Return the upstream's columns. Refuse a change table that does not have these columns with the same types. -#}
+{#- Return the names of the upstream's columns. Refuse a change table that lacks one of them, or has it with another type. -#}
 {% macro get_feed_columns(feed) %}
     {%- set own, upstream = dbt_backfill.get_table_columns(feed.relation), dbt_backfill.get_table_columns(feed.upstream) -%}
     {%- set types = dbt_backfill.types_by_name(own) -%}

@@ -1,57 +1,57 @@
 {#-
     Return the macro that answers a question about an upstream. The questions that barriers ask are the contract of an upstream. Each kind of upstream
-    answers a question with the macro `<kind>_<question>` in `upstreams/<kind>/`. The dict `<kind>_upstream_traits` has the fixed answers of a kind.
-    Outside of `upstreams/<kind>/`, only get_upstream, get_change_table and get_table_format know the kinds. docs/new_upstream.md lists the promises
-    of a new kind.
+    answers a question with the macro `<kind>_<question>` in `upstreams/<kind>/`. The macro `<kind>_upstream_traits` returns the answers that are the
+    same for all tables of a kind. Outside of `upstreams/<kind>/`, only get_upstream, get_change_table and get_table_format know the kinds.
+    docs/new_upstream.md lists the promises that a new kind must keep.
 
     A version is an opaque text. Only the upstream's kind can order and render versions. Other code stores a version, passes it back to the kind, and
-    compares it for equality. Each kind may add keys of its own to `observed`.
+    compares it for equality. Each kind may add entries of its own to `observed`.
 
     Arguments of several questions:
       upstream      {'relation', 'kind'}: an upstream, or a change table of the user's own; the kind may add other entries
       observed      the answer of read_upstream in this run
       source        the record of an upstream in a plan: {'relation', 'kind', 'id', 'version', 'committed_at'}; relation is text
-      committed     the source of the plan from which changes are read; for upstream_gap and check_followed with the entry 'key': the names of the
-                    upstream's columns that form the key of the plan
+      committed     the source of the plan from whose version on changes are read. For upstream_gap and check_followed, the dict also has 'key': the
+                    names of the upstream's columns that form the key of the plan
 
     Every kind answers:
       read_upstream(upstream, since, log=none)    the current state of the table, a dict: {
-          'version': the current version; it contains every commit until this read, and no later commit,
+          'version': the current version; it contains every commit before this read, and no later commit,
           'committed_at': the time of the version's commit, as text; none if the time is not known,
           'id': text that changes if the table is replaced by another table, or if the kind follows the table in another way,
-          'altered': true if the table may already have columns that this version does not have; absent if that cannot be,
-          'redefined': the version that last changed a column, for example if it may be null; none or absent if no such version is known,
+          'altered': true if the table may already have columns that this version lacks; absent for a kind without such versions,
+          'redefined': the last version that changed a column, for example made the column nullable; none or absent if no such version is known,
           and other entries that the kind's own answers need
         }. `since`: the source of the committed plan; none if nothing was read yet. `log`: the result of log_sql; none if log_sql was not called
       check_feed(observed)                        refuse a table whose changes cannot be followed
-      upstream_read(upstream, version)            the table at a version, as text for FROM: the same rows at every read
+      upstream_read(upstream, version)            the table at a version, as text for FROM; each read returns the same rows
       upstream_changes(observed, from_version, to_version, keys, view)    the changes in (from_version, to_version], a dict: {
           'events': a select of the upstream's columns, and of
             __bf_version    orders the events of one key
             __bf_is_upsert  true for an insert or after-image, false for a delete or before-image
           'declarations': statements at the beginning of the script that reads the events; absent if there are none,
           'setup': statements that this script runs before it reads the events; absent if there are none,
-          'literals': variables of the script in `events` that are replaced by their text; absent if there are none,
+          'literals': variables in `events`; the script replaces each variable by its text; absent if there are none,
           'views': temporary views that the setup makes; absent if there are none,
           'one_commit': true if all events of a key come from one commit, or from the difference of two versions; absent if not,
-          'tells_before': true if the events contain all columns of a row as they were before its update or delete; absent if not,
+          'tells_before': true if the events contain all previous values of a row that was updated or deleted; absent if not,
           'alters_values': true if the events may have other values than the table, see altered_predicate; absent if not,
           'may_repeat': true if the events may insert a key twice; absent if they cannot
-        }. `keys`: none for rows that are only added; observed.needs_deleted_rows: false if delete events need only the key; `view`: a name for the temporary view that the kind may make. Each plan has a
-        view name of its own, because models share a session
-      upstream_gap(observed, committed)           why the feed does not list every change between a version and the current version, see new_gap; none
-        if the feed is complete. Some gaps are found only when the feed is read, see the trait lost_conditions
+        }. `keys`: none for a table to which rows are only added. observed.needs_deleted_rows: false if a delete event needs only the key.
+        `view`: the name of a temporary view that the kind may make. Each plan has a view name of its own, because models share a session
+      upstream_gap(observed, committed)           why the feed does not list every change from the version of `committed` to the current version, see
+        new_gap; none if the feed is complete. Some gaps are found only when the feed is read, see the trait lost_conditions
       continues_upstream(observed, committed)     true if the table is still the table of `committed`, and its history continues from there.
-        This is weaker than upstream_gap, which also requires that the table's own feed lists the changes
-      upstream_readable(observed, source)         true if a version can still be read
-      committed_at(observed, version)             the time of a version's commit, as text; none if it is not known any more
-      row_count_sql(upstream, version)            a scalar subquery of the approximate number of rows; null if it is not known
+        The question upstream_gap asks for more: the table's own feed must also list the changes
+      upstream_readable(observed, source)         true if the version of `source` can still be read
+      committed_at(observed, version)             the time of a version's commit, as text; none if the time is not known any more
+      row_count_sql(upstream, version)            a scalar subquery of the approximate number of rows; null if the number is not known
 
-    Asked only of a kind that has the named trait:
-      log_sql(upstream)                           log_in_state: a scalar subquery for read_upstream's `log`, which saves a statement
+    Asked only of a kind that has a trait, which is named first:
+      log_sql(upstream)                           log_in_state: a scalar subquery for the argument `log` of read_upstream. It saves a statement
       forgets_keys(observed, committed, source)   may_forget_keys: true if the feed from the version of `committed` to the current version may leave
-        out a key of the version of `source`, which lies between these two versions. An example is a feed that compares only two versions: it does
-        not list a row that was inserted and deleted between them
+        out a key that the version of `source` has. This version lies between the two versions. For example, a feed that compares only two versions
+        does not list a row that was inserted and deleted between them
       reads_by_zone(observed, columns)            may_read_by_zone: true if the value of one of these timestamp columns depends on the time zone of
         the session
       check_key_order(upstream, columns)          may_order_texts_otherwise: refuse a text key that the kind orders differently than Spark
@@ -59,7 +59,7 @@
         under this name is released. Returns true if the new version is held
       release(source, name)                       holds_versions: release the held version
       held_version(observed, name)                holds_versions: the held version; none if no version is held
-      copy_properties(source)                     copy_format: the table properties with which a copy can have the same columns as the upstream
+      copy_properties(source)                     copy_format: the table properties that a copy needs to have the same columns as the upstream
 
     Asked only of a kind that does not stage ranges:
       upstream_lag(observed, source)              {'versions': the number of versions after the version of the source, 'since': the commit time of
@@ -68,17 +68,17 @@
 
     A kind that stages ranges is a live database: a barrier reads the database once, while the barrier is planned. Only such a kind answers the
     following questions:
-      needed_feed(upstream, options, sql)         the change table, from which this kind is followed; refuse a model without a change table.
+      needed_feed(upstream, options, sql)         the change table that has the upstream's changes; refuse a model without a change table.
         `options`: the result of read_change_feed
       noted_feed(source)                          the change table that a plan has recorded
-      bounds_sql(upstream, keys, window, counts)  a select of JSON, {'bounds': for each number of `counts` the key after that number of rows of the
-        window, as texts of literals; null if there are fewer rows}. `window` is a predicate
+      bounds_sql(upstream, keys, window, counts)  a select of JSON, {'bounds': for each number n of `counts`, the key of the n-th row of the window,
+        as texts of literals; null if the window has fewer rows}. `window` is a predicate
       stage_range(backfill, state, observed, plan, again)    copy the rows of a plan, and wait until the feed has the events of all
-        commits that the rows may show: {'plan': with the copy as a source of the role `stage`, 'unclear', 'waits', 'seen'}
+        commits that the rows may show. Return {'plan': the plan with the copy as a source of the role `stage`, 'unclear', 'waits', 'seen'}
       stage_kept(stage)                           true if the rows that were staged for a plan can still be read
       staged_source(upstream, version, stage, keys)    the range source of the staged rows at a version, see get_source_read
-      check_query(explained)                      refuse a query that returns other rows from the table than from the table's changes
-      check_followed(observed, committed)         refuse a table that cannot be followed any more, in a run that reads no range of it
+      check_query(explained)                      refuse a query that may return different rows from the table and from the table's changes
+      check_followed(observed, committed)         in a run that reads no range, refuse a table that cannot be followed any more
 -#}
 {% macro ask(upstream, question) %}
     {{ return(dbt_backfill[upstream.kind ~ '_' ~ question]) }}
@@ -87,15 +87,16 @@
 
 {#-
     Return the traits of a kind: {
-      'stages_ranges': true if no version can be read twice,
+      'stages_ranges': true if the kind cannot read a version twice,
       'enforces_keys': true if the system itself keeps keys unique and free of nulls. If so, no barrier checks the keys,
       'holds_versions', 'log_in_state', 'may_forget_keys', 'may_read_by_zone', 'may_order_texts_otherwise': true if the kind answers the questions of
         this trait, see the contract above,
       'may_be_cached': true if a catalog may show a version that is not the current one,
-      'takes_added_columns': true if the table may get another column without a gap. If so, a query is refused if a new column would change the
-        query's values. This happens with a star in an expression, and with an alias that the query reads and that the column would hide,
+      'takes_added_columns': true if a new column of the table is no gap. For such a kind, a query is refused if a new column could change the values
+        of the query: if an expression has a star, or if the query reads an alias that a new column could hide,
       'copy_format': the file_format of a table that keeps the upstream's rows unchanged; none if no format does,
-      'lost_conditions': the error conditions that Spark raises if changes are gone, for a handler; none if these errors have no condition,
+      'lost_conditions': for a handler in SQL, the error conditions that Spark raises if changes do not exist any more; none if these errors have no
+        condition,
       'metadata_columns': names that no column of the table may have, in upper or lower case; absent if there are none
     }
 -#}
@@ -107,8 +108,7 @@
 {#-
     Return a gap of a feed: {
       'reason': why changes are missing, as the end of a sentence,
-      'refusal': {'fact', 'change'}, the arguments of refuse, if the changes after the current version cannot be followed
-        either; usually none
+      'refusal': {'fact', 'change'}, the arguments of refuse, if later changes cannot be followed either; usually none
     }
 -#}
 {% macro new_gap(reason, refusal=none) %}
@@ -116,7 +116,7 @@
 {% endmacro %}
 
 
-{#- Return the source of a plan that has this role; none if there is none. -#}
+{#- Return the source with the role `role` in a plan; none if the plan has no such source. -#}
 {% macro get_source(plan, role='upstream') %}
     {%- for source in (plan or {}).get('sources') or [] if source.role == role -%} {{ return(source) }} {%- endfor -%}
     {{ return(none) }}
@@ -124,8 +124,8 @@
 
 
 {#-
-    True if a table (not a view) of the upstream's name and kind exists. It may be another table than before: the id shows a replacement, see
-    upstream_gap.
+    True if a table (not a view) of the upstream's name and kind exists. The table may have replaced another table of this name: the id shows that,
+    see upstream_gap.
 -#}
 {% macro exists_as_its_kind(upstream) %}
     {%- set existing = dbt_backfill.load_table(upstream.relation, reads=true) -%}
@@ -187,8 +187,8 @@
 
 
 {#-
-    Return the provider of a table: `delta`, `iceberg` or another one; none if there is no such table. If dbt's cache does not have the provider, it
-    is read from Spark. The cache lacks the provider of a relation that was built in this invocation.
+    Return the provider of a table: `delta`, `iceberg` or another one; none if there is no such table. If dbt's cache does not have the provider, ask
+    Spark: the cache lacks the provider of a relation that was built in this invocation.
 -#}
 {% macro get_table_format(relation, name=none) %}
     {%- set information, name = relation.information or '', name or relation -%}
@@ -202,8 +202,8 @@
     {%- set catalog = dbt_backfill.get_catalog(name) -%}
     {%- if catalog -%}
         {#-
-            Spark hides the URL, which would show the kind of the database. EXECUTE IMMEDIATE is used because a SET would read an appended comment as
-            a part of the name.
+            Look at the catalog's class, because Spark hides the URL, which would show the kind of the database. A plain SET would read an appended
+            comment as a part of the name, so send the SET with EXECUTE IMMEDIATE.
         -#}
         {%- set sql = 'execute immediate ' ~ dbt_backfill.string_literal('set spark.sql.catalog.' ~ catalog) -%}
         {%- for row in dbt_backfill.run_table('look at the catalog ' ~ catalog, sql) if (row[1] | string).endswith('.JDBCTableCatalog') -%}

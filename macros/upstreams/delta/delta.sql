@@ -8,8 +8,8 @@
       'complete': true if the log reaches back to `since`
     }
 
-    Reading the id costs one more statement. The id is not read if the log has the version of `since` with the recorded commit time: a new table of
-    the same name would have another commit time.
+    Reading the id costs one more statement. So the macro does not read the id if the log has the version of `since` with the recorded commit time.
+    Then the table is the same: a new table of this name would have another commit time.
 -#}
 {% macro delta_read_upstream(upstream, since, log=none) %}
     {%- set relation = upstream.relation -%}
@@ -47,8 +47,9 @@
 
 
 {#-
-    Return the traits of Delta, see upstream_traits. A handler can name Delta's conditions only by their SQLSTATE. KD002 is change data that was not
-    recorded. 0AKDC is a change of columns between two versions, or a version past its retention. 42K03 is a missing entry of the log.
+    Return the traits of Delta, see upstream_traits. A handler can name Delta's error conditions only by their SQLSTATE. KD002 says that change data
+    was not recorded. 0AKDC says that columns changed between two versions, or that a version is past its retention. 42K03 says that an entry of the
+    log is missing.
 -#}
 {% macro delta_upstream_traits() %}
     {{ return({
@@ -71,7 +72,7 @@
 {% endmacro %}
 
 
-{#- Return the property for the table feature of default values, because a copied column keeps its default value. -#}
+{#- Return the property that allows default values: a copied column keeps its default value, which needs this table feature. -#}
 {% macro delta_copy_properties(source) %}
     {{ return({'delta.feature.allowColumnDefaults': 'supported'}) }}
 {% endmacro %}
@@ -127,11 +128,11 @@
 
 
 {#-
-    Refuse a table if Delta derives a filter on its partitions from a filter on a timestamp: a column, or a field of the struct `column`. Such a
-    partition was computed in the time zone of the writer. Delta computes the derived filter in the time zone of the reader, so a read of a range would
-    miss rows.
+    Refuse a table if Delta derives a filter on its partitions from a filter on the timestamp `path`: a column, or a field of the struct `column`. The
+    writer has computed the partition in the writer's time zone. Delta computes the derived filter in the reader's time zone. So a read of a range
+    would miss rows.
 
-    EXPLAIN shows a derived filter as a condition on another column. No other statement returns the expression of a generated column.
+    No statement returns the expression of a generated column, but EXPLAIN shows a derived filter as a condition on another column.
 -#}
 {% macro _run_check_of_derived_filters(relation, column, path) %}
     {%- set sql = 'select 1 from ' ~ relation.render() ~ ' where ' ~ path ~ ' = current_timestamp()' -%}
@@ -149,7 +150,7 @@
 
 
 {#-
-    Return why the change data feed does not report all changes since the committed version, see new_gap; none if it does.
+    Return why the change data feed does not report all changes since the committed version, see new_gap; none if the feed reports all of them.
 
     The answer comes from the log, because the feed itself may return wrong rows, or an error that Jinja cannot catch. For example, a table that was
     created again had 5 rows, but the feed returned only 2 of them.
@@ -187,7 +188,7 @@
 {% endmacro %}
 
 
-{#- True if the table's columns have other names or types, or another order, than at the version of a source, or if that version can no longer be read. -#}
+{#- True if names, types or order of the columns have changed since the version of `source`, or if this version can no longer be read. -#}
 {% macro _read_types_differ(upstream, source) %}
     {%- if not dbt_backfill.delta_upstream_readable(upstream, source) -%} {{ return(true) }} {%- endif -%}
     {%- set types = [] -%}
@@ -207,16 +208,16 @@
       'changed': the entry that changed a column. Often such an entry only sets a comment, as dbt does in each run with persist_docs,
       'altered': the entry that renamed or dropped columns, or added a field to a column. An entry that only adds a column to the table does not
         count, because the query does not read the new column,
-      'vacuumed': true if a VACUUM has deleted files that the feed reads. These are the change files of a version and the files that the version
-        removed. A VACUUM deletes them if the version was committed before the result of _vacuum_horizon
-    }. If there are several entries of one sort, the newest of them is returned; none if there is no entry.
+      'vacuumed': true if a VACUUM has deleted files that the feed reads. For each version, the feed reads the version's change files and the files
+        that the version removed. A VACUUM deletes these files if the version was committed before the horizon of the VACUUM, see _vacuum_horizon
+    }. Of several entries of one sort, the newest is returned; none if the log has no entry of this sort.
 -#}
 {% macro _read_log_after(upstream, since) %}
     {%- set replaced, switched, changed, altered, horizons, lost = [], [], [], [], [], [] -%}
     {%- for entry in upstream.log if entry.version > since -%}
         {%- set operation, text = entry.operation, entry.parameters | string -%}
         {#- With the option `overwriteSchema`, an overwrite may change the columns. Most writers do not log this option, so each overwrite of the
-            whole table counts. An overwrite of a part of the table cannot change the columns. -#}
+            whole table counts as a replacement. An overwrite of a part of the table cannot change the columns. -#}
         {%- set overwrites, complete = operation == 'WRITE' and 'Overwrite' in text, operation == 'STREAMING UPDATE' -%}
         {%- set written = dbt_backfill._log_parameters(entry) if overwrites or complete else {} -%}
         {%- set partial = ['predicate', 'replaceOnCond', 'replaceUsingCols'] | select('in', written) | list
@@ -225,7 +226,7 @@
                 or overwrites and written.get('mode', 'Overwrite') == 'Overwrite' and not partial
                 or complete and written.get('outputMode', 'Complete') == 'Complete' -%}
             {%- do replaced.append(entry) -%}
-        {#- The feed was on at the version `since`, so an entry that switches it on changes nothing. #}
+        {#- The feed was on at the version `since`, so an entry that switches the feed on changes nothing. #}
         {%- elif 'TBLPROPERTIES' in operation and 'enableChangeDataFeed' in text
                 and not modules.re.search('(?i)enableChangeDataFeed[\\\\"\':=\\s]+true', text) -%}
             {%- do switched.append(entry) -%}
@@ -235,7 +236,7 @@
                 or operation == 'ADD COLUMNS' and modules.re.search('column\\W+name[\\\\":\\s]+[^"\\\\]*[.]', text) -%}
             {%- do altered.append(entry) -%}
         {%- endif -%}
-        {#- The log has the newest version first. So `horizons` has the results of _vacuum_horizon for the VACUUMs after this entry. -#}
+        {#- The loop begins with the newest version. So `horizons` already has the horizons of all VACUUMs after this entry. -#}
         {%- if operation == 'VACUUM START' -%}
             {%- do horizons.append(dbt_backfill._vacuum_horizon(entry)) -%}
         {%- elif horizons and modules.re.search('UPDATE|MERGE|DELETE|TRUNCATE|Overwrite', operation ~ text)
@@ -251,9 +252,9 @@
 
 
 {#-
-    Return the parameters of an entry of the log as a dict. A Thrift server returns them as text, and does not escape the quotes of a value. If the
-    text is not JSON, only the parameters that matter here are found. Without a predicate, no value has the name of a parameter in quotes: each value is
-    a plain word or is JSON itself, in which quotes are escaped.
+    Return the parameters of an entry of the log as a dict. A Thrift server returns the parameters as text, and does not escape the quotes in a value.
+    If the text is not JSON, a pattern finds the parameters that matter here. Only a predicate may contain the name of a parameter in quotes. Any
+    other value is a plain word, or JSON in which quotes are escaped.
 -#}
 {% macro _log_parameters(entry) %}
     {%- set parameters = entry.parameters or '{}' -%}
@@ -268,8 +269,8 @@
 
 
 {#-
-    Return the horizon of a VACUUM: the VACUUM deletes the files that were removed from the table before this time. The result is up to two hours too
-    late, to be safe. The times of the log are local times. When clocks are set back, usually by an hour, more time passes than the difference of two
+    Return the horizon of a VACUUM: the VACUUM deletes the files that were removed from the table before this time. The macro adds two hours to be
+    safe, because the times of the log are local times. When clocks are set back, usually by an hour, more time passes than the difference of two
     times shows. If a version wrongly counts as deleted, the only cost is a re-anchor.
 -#}
 {% macro _vacuum_horizon(entry) %}
@@ -283,9 +284,8 @@
     True if a version can still be read. A version needs the files that the next version removed. A VACUUM deletes these files if the next version was
     committed before the horizon of the VACUUM, see _vacuum_horizon.
 
-    Even if nothing was vacuumed, Delta refuses to read a version that is older than the table's deletedFileRetentionDuration, such as
-    `interval 1 week` (7 days by default), unless it is the current version
-    (DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION).
+    Even without a VACUUM, Delta refuses to read an earlier version that is older than the table's deletedFileRetentionDuration
+    (DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION). This duration is a text such as `interval 1 week`; the default is 7 days.
 -#}
 {% macro delta_upstream_readable(upstream, source) %}
     {%- set version, current, log = source.version | int, upstream.version | int, upstream.log -%}
@@ -308,7 +308,7 @@
         {%- do parts.update({unit ~ 's': parts.get(unit ~ 's', 0) + count | int}) -%}
     {%- endfor -%}
     {%- set retention = modules.datetime.timedelta(**parts) -%}
-    {#- The log's times may be in another time zone than this client's times. Time zones differ by at most 26 hours. -#}
+    {#- The time zone of the log's times may differ from the time zone of this client, by at most 26 hours. -#}
     {%- if (age - retention) | abs > 26 * hours -%} {{ return(age <= retention) }} {%- endif -%}
     {%- set now = dbt_backfill.run_table('read the clock', 'select current_timestamp() as now')[0]['now'] -%}
     {#- The two hours are explained at _vacuum_horizon. -#}

@@ -27,7 +27,7 @@
 {% endmacro %}
 
 
-{#- Return the changes of a table: after version 0 all its rows, else for format 3 from row lineage, for format 2 from Iceberg's changelog. -#}
+{#- Return the changes. After version 0 these are all rows. Otherwise format 3 uses row lineage, and format 2 Iceberg's changelog. -#}
 {% macro iceberg_upstream_changes(observed, from_version, to_version, keys, view) %}
     {%- if from_version | int == 0 -%}
         {%- set added = [] -%}
@@ -48,7 +48,7 @@
             'one_commit': true,
         }) }}
     {%- endif -%}
-    {#- The procedure belongs to the table's catalog: the first part of a name with three parts, otherwise the session's catalog. -#}
+    {#- The table's catalog has the procedure. A name without a catalog means a table in the session's catalog. -#}
     {%- set catalog = dbt_backfill.get_catalog(observed.relation) -%}
     {%- set procedure -%}
         call {{ catalog ~ '.' if catalog }}system.create_changelog_view(
@@ -65,7 +65,7 @@
 {% endmacro %}
 
 
-{#- True if rows may have been removed. A snapshot that only appends rows, or only moves rows to other files, removes no row. -#}
+{#- True if a snapshot in the range may have removed rows. A snapshot that only appends rows, or moves rows to other files, removes none. -#}
 {% macro _iceberg_deletes_between(observed, from_version, to_version) %}
     {%- set operations = dbt_backfill.iceberg_snapshots_between(observed, from_version, to_version)
         | map(attribute='operation') | unique | list -%}
@@ -75,9 +75,9 @@
 
 
 {#-
-    Return the versions whose new rows are listed. With keys, the only such version is the last one. Without keys (for a table to which rows are only
-    added), there are also the versions right before a snapshot that may have removed rows. Together these versions show every row that was added
-    after `from_version`; some rows are shown twice.
+    Return the versions whose new rows the events list. With keys, this is only `to_version`. Without keys (for a table to which rows are only added),
+    the list also has each version right before a snapshot that may have removed rows. Together these versions show every row that was added after
+    `from_version`. Some rows appear twice.
 -#}
 {% macro _iceberg_versions_of_rows(observed, from_version, to_version, keys) %}
     {%- if keys is not none -%} {{ return([to_version]) }} {%- endif -%}
@@ -97,8 +97,8 @@
 
 {#-
     True if the feed may leave out a key. Row lineage only compares two snapshots, so it does not list a row that was inserted and deleted between
-    them. The same is true for the events after version 0, at which the table has no snapshot. The changelog of format 2 reads each snapshot, so it
-    leaves out no key.
+    them. The events after version 0 (no snapshot) are the rows of the last version, so they do not list such a row either. The changelog of format 2
+    reads each snapshot, so the changelog leaves out no key.
 -#}
 {% macro iceberg_forgets_keys(observed, committed, source) %}
     {%- set compares = dbt_backfill.parse_iceberg_id(observed.id).format == '3' or committed.version | int == 0 -%}
@@ -108,22 +108,22 @@
 
 
 {#-
-    Return the change events from row lineage. A row of the new version was written after the old version if it has a later
-    `_last_updated_sequence_number`; all other rows of the new version are unchanged. Only a file that the old version does not have can have rows
-    that were written later. A row of the old version was updated or deleted in two cases: the new version has its file, but marks the row as deleted
-    (`_deleted`), or the new version does not have its file, and the row is not among the unchanged rows of the added files. A file that was removed
-    and added again under the same path counts as removed and as added.
+    Return the change events from row lineage. A row of the new version was written later if its `_last_updated_sequence_number` is above the last
+    number of the old version; all other rows are unchanged. Only the added files (files that the old version does not have) can contain rows that
+    were written later. A row of the old version was updated or deleted in two cases. First, the new version has the row's file, but marks the row as
+    deleted (`_deleted`). Second, the new version does not have the row's file, and the row is not among the unchanged rows of the added files. If a
+    file was removed and added again under the same path, the file counts as removed and as added.
 
-    The rows of files are matched by their key and not by `_row_id`, for two reasons. In a snapshot from before an upgrade to format 3, the `_row_id`
-    is null. If an engine rewrites a file without keeping the `_row_id`, all rows of the file would look deleted. A row whose sequence number is null,
-    as in a snapshot from before an upgrade, counts as written.
+    The events match rows by their key and not by `_row_id`, for two reasons. In a snapshot from before an upgrade to format 3, the `_row_id` is null.
+    If an engine rewrites a file without keeping the `_row_id`, all rows of the file would look deleted. A row without a sequence number, as in a
+    snapshot from before an upgrade, counts as written later.
 
-    If nothing reads the rows that were deleted (observed.needs_deleted_rows is false), the events have only the keys of these rows, and nulls in the
-    other columns. So Spark shuffles only the keys of the files that differ. The key is then the last part of each event.
+    If observed.needs_deleted_rows is false, nothing reads the values of a deleted row. Then its event has only the key, and nulls in the other
+    columns. So Spark shuffles only the keys of the files that differ. In this case, the columns of the key come last in each event.
 
-    The names of the files that differ and the bounds of their keys are literals in the events. So Spark skips files outside of the bounds, and the
-    events read no metadata table. (Spark never considers two reads of a metadata table the same. With such a read, Spark would not recognize the
-    cached events.) `lineage`: the variable with the result of _iceberg_lineage_sql.
+    The names of the files that differ, and the bounds of their keys, are literals in the events. So Spark skips files outside of the bounds, and the
+    events read no metadata table. With a metadata table, Spark would not recognize the cached events: Spark never treats two reads of a metadata
+    table as equal. `lineage`: the variable with the result of _iceberg_lineage_sql.
 -#}
 {% macro _iceberg_events_sql(observed, from_version, to_version, keys, lineage) -%}
     {%- set names, columns = dbt_backfill.upstream_columns(keys or []) | join(', '), dbt_backfill.upstream_columns(keys or [], 'source.') | join(', ') -%}
@@ -165,11 +165,11 @@
 
 
 {#-
-    Return a select of five texts that select the rows of the events: the greatest sequence number in the old version (0 if the old version has no
-    files), a predicate for the keys, and three predicates for the files: that only the new version has (`added`), that only the old version has
-    (`removed`), and that both versions have, with different deletes (`changed`). In two cases every file counts as added and as removed, and none as
-    changed, so that all files are read. If more than 10,000 files differ, the list of their names would cost more than it saves. If a delete file
-    that names no data file has changed, this delete file may affect any file.
+    Return a select of five texts that select the rows of the events. `committed` is the greatest sequence number of the old version, or 0 if it has
+    no files. `bounds` is a predicate for the keys. Three texts are predicates for files: `added` for files that only the new version has, `removed`
+    for files that only the old version has, and `changed` for files that have different deletes in the two versions. In two cases all files are read:
+    then every file counts as added and as removed, and no file as changed. First, if more than 10,000 files differ, a list of their names would cost
+    more than it saves. Second, if a delete file that names no data file has changed, this delete file may affect any data file.
 -#}
 {% macro _iceberg_lineage_sql(relation, from_version, to_version, keys) -%}
     {%- if keys is none %}
@@ -211,15 +211,16 @@
 
 {#-
     Return a select of one row: the last sequence number of the old version, the names of the data files that differ between the versions, the bounds
-    of the keys over all these files, and a boolean that is true if a delete file has changed that may affect any file.
+    of the keys over all these files, and a boolean: true if a delete file that may affect any data file has changed.
 
-    The innermost selects read the manifest entries of a version: its data files, and its delete files (`delete_file`). Each delete file has the path
-    of the data file that it names. An entry with the status 2 is a file that the version has removed.
+    The innermost selects read the manifest entries of a version: its data files, and its delete files (`delete_file`). For a delete file, `path` is
+    the path of the data file that it names. An entry with the status 2 is a file that the version has removed.
 
-    The select around them has one row per data file, with the bounds of the file's keys (null if the file has no bounds or has a null key). Its
-    columns `before` and `after` are the sequence numbers of the file's entries in each version. Its column `differs` is true if they differ, or if the
-    two versions have the file with different deletes. Deletes of a file are in delete files that name this file, and in delete files that name no
-    file (equality deletes, and position deletes of several files). Delete files that name no file are in one row without a path.
+    The middle select has one row per data file, with the bounds of the file's keys (null if the file has no bounds or has a null key). The columns
+    `before` and `after` list the sequence numbers of the file's entries in the old and the new version. The column `differs` is true if these numbers
+    differ, or if the file has different deletes in the two versions. The deletes of a file are in delete files that name the file, and in delete
+    files that name no file (equality deletes, and position deletes of several files). All delete files that name no file share one row without a
+    path.
 -#}
 {% macro _iceberg_changed_files_sql(relation, from_version, to_version, bounded) -%}
     {%- set bounds, is_data = [], 'data_file.content = 0' -%}

@@ -12,8 +12,8 @@
     }
 
     Snapshot ids are random, so another table of the same name has other snapshot ids. Therefore the 'id' does not have to distinguish tables. Reading
-    the format costs one more statement. The format is not read if it follows from the committed plan: a table that did not change, and a table of
-    format 3, still have the committed format.
+    the format costs one more statement. So the macro does not read the format if the committed plan shows it: a table that did not change, and a
+    table of format 3, still have the format of that plan.
 -#}
 {% macro iceberg_read_upstream(upstream, since, log=none) %}
     {%- set relation = upstream.relation -%}
@@ -71,11 +71,11 @@
     Return a scalar subquery of the table's history: an array of structs. Each struct has the field `version`, the id of a snapshot. There are three
     kinds of structs, listed here without their null fields:
       - {'ref'}: the main branch, and the tags of this package,
-      - {'schema', 'committed_at'}: a commit, with the schema that it leaves; not every commit makes a snapshot,
+      - {'schema', 'committed_at'}: a commit, with the schema of the table after the commit; some commits make no snapshot,
       - {'delete_files', 'committed_at', 'operation', 'parent'}: a snapshot.
 
-    `iceberg_read_upstream` joins the structs. Spark loads the table for each metadata table, so a join in Spark would cost twice as much. The
-    snapshots are read last. So the main branch cannot point to a snapshot that is missing in the list, even if a snapshot is committed during the
+    `iceberg_read_upstream` joins the structs in Jinja: Spark loads the table for each metadata table, so a join in Spark would cost twice as much.
+    The snapshots are read last. So the main branch cannot point to a snapshot that is missing in the list, even if a snapshot is committed during the
     read.
 -#}
 {% macro iceberg_log_sql(upstream) -%}
@@ -156,7 +156,7 @@
 
 
 {#-
-    Return why the changes since the committed version cannot be reported, see new_gap; none if they can.
+    Return why the feed cannot report the changes since the committed version, see new_gap; none if the feed can report them.
 
     Row lineage does not show a rollback, and has no data from before an upgrade to format 3. So the committed snapshot must be an ancestor of the
     current snapshot, and both snapshots must have the same format. No feed reports how a change of the schema affects older rows. For example, a
@@ -267,9 +267,9 @@
 
 {#-
     Refuse a key of Iceberg's type uuid. Spark shows a uuid as a string, but Iceberg orders uuids differently than strings. So Iceberg would skip
-    files that contain keys of a range. To find a uuid, explain a filter that compares the key with a text that is not a uuid. Iceberg applies this
-    filter to a string column, but leaves the filter on a uuid column to Spark. Later barriers do not repeat the check, because a column cannot become
-    a uuid without a gap.
+    files that contain keys of a range. To find a uuid, the macro explains a filter that compares the key with a text that is not a uuid. Iceberg
+    applies this filter to a string column, but leaves the filter on a uuid column to Spark. Later barriers do not repeat the check, because a column
+    cannot become a uuid without a gap.
 -#}
 {% macro iceberg_check_key_order(upstream, columns) %}
     {%- set relation, comparisons = upstream.relation, [] -%}
