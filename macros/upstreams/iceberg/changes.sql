@@ -218,9 +218,8 @@
 
     The middle select has one row per data file, with the bounds of the file's keys (null if the file has no bounds or has a null key). The columns
     `before` and `after` list the sequence numbers of the file's entries in the old and the new version. The column `differs` is true if these numbers
-    differ, or if the file has different deletes in the two versions. The deletes of a file are in delete files that name the file, and in delete
-    files that name no file (equality deletes, and position deletes of several files). All delete files that name no file share one row without a
-    path.
+    differ, or if the file has different deletes in the two versions. Its deletes are in delete files that name it, and in delete files that name no
+    file (equality deletes, position deletes of several files). All delete files that name no file share a row without a path.
 -#}
 {% macro _iceberg_changed_files_sql(relation, from_version, to_version, bounded) -%}
     {%- set bounds, is_data = [], 'data_file.content = 0' -%}

@@ -1,6 +1,6 @@
 {#-
-    Refuse a table of PostgreSQL whose rows or changes cannot be read exactly. `facts`: as get_followed_facts returned them; `columns`: the names of
-    the columns that the query reads, the other columns may have any type; `key`: the names of the upstream's columns of unique_key.
+    Refuse a table of PostgreSQL whose rows or changes cannot be read exactly. `facts`: the result of get_followed_facts. `columns`: the names of the
+    columns that the query reads; all other columns may have any type. `key`: the names of the upstream's columns that form unique_key.
 -#}
 {% macro check_postgres_table(facts, columns, key, mv=none) %}
     {%- do dbt_backfill.refuse_first([
@@ -67,7 +67,7 @@
 {% endmacro %}
 
 
-{#- Refuse a column if another column has the same name in upper or lower case: Spark does not distinguish the two names. -#}
+{#- Refuse a column if another column's name differs from its name only in upper or lower case: to Spark, these names are equal. -#}
 {% macro check_distinct_name(facts, column, mv) %}
     {%- set twins = facts.columns | map(attribute='name') | map('lower') | select('equalto', column.name | lower) | list -%}
     {%- if twins | length > 1 -%}
@@ -213,8 +213,8 @@
 
 
 {#-
-    Refuse a session that sends the bounds of a range in another time zone than the JVM's time zone, in which PostgreSQL reads the bounds. The
-    settings of the session are read only if a column of the key has a type for which the time zone matters. `keys`: of the plan.
+    Refuse a session that sends the bounds of a range in a time zone other than the JVM's. PostgreSQL reads the bounds in the time zone of the JVM.
+    The settings of the session are read only if a column of the key has a type for which the time zone matters. `keys`: the key of the plan.
 -#}
 {% macro check_postgres_key_zone(observed, keys, mv) %}
     {%- set zoned = keys | selectattr('type', 'equalto', 'timestamp') | map(attribute='upstream') | list -%}

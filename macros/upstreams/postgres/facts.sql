@@ -1,6 +1,6 @@
 {#-
-    Return a query in PostgreSQL's SQL, see get_postgres_query_sql. Its column value_1 is one JSON object with all facts about a table and about the
-    slot with the table's changes. Every user may run the query, and the query reads no row of the table. {
+    Return a query in PostgreSQL's SQL, see get_postgres_query_sql. Its column value_1 is one JSON object with all facts about a table, and about the
+    slot that has the table's changes. Every user may run the query, and the query reads no row of the table. {
       'system_identifier': the id of the cluster, as text. The id changes if the data are restored from a dump, but not at a failover,
       'timeline': the timeline of the WAL; it changes at a failover,
       'in_recovery': true if the server is a standby, 'version': as server_version_num, 'wal_level', 'encoding',
@@ -26,7 +26,7 @@
     {%- set position = '(case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_insert_lsn() end)' -%}
     select (jsonb_build_object(
         'system_identifier', (select system_identifier::text from pg_control_system()),
-        {#- The control file has only the timeline of the last checkpoint. #}
+        {#- The control file has only the timeline of the last checkpoint, so a primary reads the timeline from the name of its WAL file. #}
         'timeline', case when pg_is_in_recovery() then (select timeline_id from pg_control_checkpoint())
             else ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int end,
         'in_recovery', pg_is_in_recovery(),
@@ -38,7 +38,7 @@
         'isolation', current_setting('default_transaction_isolation'),
         'database', current_database(),
         'user', current_user,
-        {#- On Amazon RDS no user has the attribute rolreplication. There, members of these roles may read a slot. #}
+        {#- On Amazon RDS, no user has the attribute rolreplication. Instead, members of these roles may read a slot. #}
         'replication', (
             select coalesce(bool_or(case when rolname = current_user then rolreplication or rolsuper else pg_has_role(oid, 'member') end), false)
             from pg_roles

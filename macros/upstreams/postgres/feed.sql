@@ -71,8 +71,8 @@
 
 {#-
     Refuse a change table that lacks a column of its format, or a column of the upstream. Return the feed. For Debezium's events, the feed also has
-      'conversions': a dict from a column's name in lower case to the type to which the column's values are converted, or to `days` for a date that
-        is written as the number of days since 1970. A column that has the upstream's type already is absent
+      'conversions': for each column, by its name in lower case, the type to which its values are converted; `days` if a date is written as the number
+        of days since 1970. A column that already has the upstream's type is absent
     `upstream_columns`: the columns that are read, with Spark's types.
 -#}
 {% macro check_feed_table(feed, upstream_columns) %}
@@ -142,8 +142,8 @@
 {% endmacro %}
 
 
-{#- Return the type to which the values of a column of the feed are converted; none if they are not converted. Refuse a type that can be read in two
-    ways. -#}
+{#- Return the type to which the values of a column of the feed are converted; none if they are not converted. Refuse a missing column, and a type
+    that cannot be converted. `converts`: false if no value may be converted. -#}
 {% macro _get_feed_conversion(feed, column, type, converts) %}
     {%- set wanted = dbt_backfill.get_plain_type(column.type) -%}
     {%- set integers = ['tinyint', 'smallint', 'int', 'bigint'] -%}

@@ -6,13 +6,13 @@
       __bf_sequence   orders the events of a key within a position
       __bf_xid        the id of the transaction, with its epoch or in 32 bits, see unseen_predicate; null if the row does not contain the id, as in
                       marks and in some rows of the format `declared`
-      __bf_unchanged  array<string>: the columns whose value the event does not contain, because the value was not changed; null if there is no such
-                      column
+      __bf_unchanged array<string>: the columns whose value the event does not contain: the value was not changed, or is in doubt. Null if no value is
+        missing
       __bf_note       the note of a mark, see get_landing_note; null if the feed records no note, or if `notes` is false
-    A delete contains the columns of the key; its other columns may have any value.
+    A delete contains the columns of the key. All other columns of a delete may have any value.
 
-    The select returns `columns` unchanged. If the change table has a column for `__bf_position` or `__bf_xid`, the select also returns this column
-    unchanged. So Spark can push conditions on these columns down to the scan.
+    Of a table that land_changes writes, the select returns `columns`, `__bf_position` and `__bf_xid` unchanged. So Spark can push conditions on these
+    columns down to the scan. The other formats convert some of these columns.
 
     Arguments:
       feed (dict): the result of postgres_needed_feed, with the entry `notes`: true if the change table has the column `_note` and the column is read.
@@ -23,7 +23,7 @@
 {% endmacro %}
 
 
-{#- Return a scalar subquery of the position up to which every event has landed; null if the feed does not show this position yet. -#}
+{#- Return a scalar subquery of the position up to which all events have landed; null if the feed does not show this position yet. -#}
 {% macro get_feed_landed_sql(feed) -%}
     (
         select {{ dbt_backfill.get_feed_places(feed).landed }}
@@ -66,10 +66,10 @@
 
 
 {#-
-    Return the expressions 'landed' and 'renewed' over the rows, see get_feed_place_sql. With Debezium 'landed' is the latest commit that an
-    event contains. During the first transaction after a snapshot 'landed' is null: only the events of the next transaction contain the commit of the
-    first transaction. For other formats 'renewed' is the last mark `g`. A landing first waits until all running transactions have ended, and then
-    writes this mark, see begin_change_tables.
+    Return the expressions 'landed' and 'renewed' over the rows, see get_feed_place_sql. With Debezium, 'landed' is the latest commit position that an
+    event contains. During the first transaction after a snapshot, 'landed' is null: only the events of the next transaction contain the commit
+    position of the first transaction. For other formats, 'renewed' is the position of the last mark `g`. A landing first waits until all running
+    transactions have ended, and then writes this mark, see begin_change_tables.
 -#}
 {% macro get_feed_places(feed) %}
     {{ return({'landed': "nullif(max(__bf_position) filter (where __bf_op <> 'g') - 1, 0)", 'renewed': 'cast(null as bigint)'}
@@ -89,8 +89,8 @@
 
 
 {#-
-    Return the rows of a change table whose columns are named in the model's config. An update that changes the key has two events with the same
-    position and sequence. So for such events, an insert or update comes after a delete or before-image.
+    Return the rows of a change table whose columns are named in the model's config. An update may have two events with the same position and
+    sequence. So of events with the same sequence, an insert or update comes after a delete or before-image.
 -#}
 {% macro declared_feed_rows(feed, columns) -%}
     {%- set cases = [] -%}
@@ -118,11 +118,11 @@
 {#-
     Return Debezium's events from a table that stores them with Debezium's envelope: `op`, `before`, `after` and `source`.
 
-    An event does not contain the commit of its own transaction. Its `source.sequence` contains the commit of the previous transaction, so the
-    position of an event is that commit plus one. The feed is complete up to the latest commit that any event contains. Within a position,
-    `source.lsn` orders the events of a key: a transaction that changes a row waits until the previous transaction has released its lock on the row.
-    Rows without an operation are tombstones and heartbeats. Rows of other tables only show the position that the feed has reached. Spark may evaluate
-    conditions in any order. So an expression that may fail checks its condition itself.
+    An event does not contain the commit position of its own transaction. Its `source.sequence` contains the commit position of the previous
+    transaction, so the position of an event is that number plus one. The feed is complete up to the latest commit position that any event contains.
+    Within a position, `source.lsn` orders the events of a key: a transaction that changes a row waits until the previous transaction has released its
+    lock on the row. Rows without an operation are tombstones and heartbeats. Rows of other tables only show the position that the feed has reached.
+    Spark may evaluate conditions in any order. So each expression that may fail checks its own condition.
 
     A row that was read by a snapshot (`r`) is not a change. Changes before a snapshot may be missing, unless the snapshot is incremental and runs
     while the changes are streamed.

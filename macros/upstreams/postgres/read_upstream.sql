@@ -9,7 +9,7 @@
 
 
 {#-
-    Return the current state of a table in a live PostgreSQL. The table itself has no versions. Its events land in a change table, and a version is a
+    Return the current state of a table in a live PostgreSQL. The table itself has no versions, but its events land in a change table. A version is a
     position in the WAL, as text: all events of commits up to this position have landed. A range is read from the live table once, while its barrier
     is planned, and the rows of the range are kept, see stage.sql. {
       'relation', 'followed': the change table, see postgres_needed_feed,
@@ -105,8 +105,8 @@
 
 
 {#-
-    Return the result of get_postgres_facts_query, with more facts from the feed: 'finite' of all columns, if the user states it; 'format'; and
-    'plugin', the output plugin that the events come from, none if it is not known.
+    Return the result of get_postgres_facts_query with more facts from the feed: 'format'; 'plugin', the output plugin of the events, none if the
+    plugin is not known; and 'finite', which is true for all columns if the user sets it in change_feed.
 -#}
 {% macro get_followed_facts(feed, facts) %}
     {%- set columns = [] -%}
@@ -117,8 +117,8 @@
 
 {#-
     Refuse a feed whose events do not contain their transactions, if the table was replaced by another table of the same name. Events of the previous
-    table could not be distinguished from events that a reader has not seen. The facts about the table are checked later, once the columns are known
-    that the query reads, see postgres_stage_range and postgres_check_followed.
+    table could not be distinguished from events that a reader has not seen. The facts about the table are checked later, when the columns that the
+    query reads are known, see postgres_stage_range and postgres_check_followed.
 -#}
 {% macro postgres_check_feed(observed) %}
     {%- if observed.unmarked -%}
@@ -138,7 +138,7 @@
 
 {% macro postgres_upstream_gap(observed, committed) %}
     {%- set before, now = fromjson(committed.get('definition') or '{}'), fromjson(observed.definition) -%}
-    {#- Only a large value (TOAST) is left out of an event, and a number is never large. So for a number the event has a null in doubt. -#}
+    {#- An event leaves out only large values (TOAST), and a number is never large. So if a number is missing, it is a null in doubt. -#}
     {%- set doubtful = observed.facts.columns | selectattr('name', 'in', observed.untold)
         | selectattr('type', 'in', ['float4', 'float8', 'numeric']) | map(attribute='name') | list -%}
     {%- set why = 'change_feed was changed' if dict(before, seen=none) != dict(now, seen=none)
@@ -160,7 +160,7 @@
 {% endmacro %}
 
 
-{#- Return true. The rows of a plan were staged, so no version of the table itself has to be readable. -#}
+{#- True if the feed continues from `source`. The plan's rows were staged, so no version of the table itself has to be readable. -#}
 {% macro postgres_upstream_readable(observed, source) %}
     {{ return(dbt_backfill.postgres_continues_upstream(observed, source)) }}
 {% endmacro %}
@@ -172,10 +172,10 @@
 
 
 {#-
-    Return a select of the result of a query in PostgreSQL's SQL. Spark sends the query through its JDBC catalog. Spark gets the columns from an
-    existing relation with columns of type text, and the query from the option `dbtable`. So nothing has to be installed in the database. The query is
-    sent once, when the select is executed, even if the select is a scalar subquery. Spark evaluates conditions on the result itself. Otherwise, in
-    ANSI mode, Spark would send a cast in its own SQL (`as long`) to the database.
+    Return a select of the result of a query in PostgreSQL's SQL. Spark sends the query through its JDBC catalog. Spark takes the columns from
+    pg_settings, whose columns are texts, and the query from the option `dbtable`. So nothing has to be installed in the database. The query is sent
+    once, when the select is executed, even if the select is a scalar subquery. `pushDownPredicate` lets Spark itself evaluate conditions on the
+    result. Without this option, Spark in ANSI mode would send a cast in its own SQL (`as long`) to the database.
 
     Arguments:
       catalog (string): the name of the JDBC catalog.

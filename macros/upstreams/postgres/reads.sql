@@ -34,9 +34,9 @@
 
 {#-
     Return the range source of a plan whose rows were staged, see get_source_read. The source has the staged rows and an overlay. The overlay has the
-    last event of a key up to the version of the plan, and replaces the staged row of this key. Only events whose transaction was not visible when the
-    rows were staged are in the overlay, because the staged rows already show all other events. If another run has created the table of staged ranges
-    again, reading the table raises an error. Without the error, a range whose rows are gone would look like a range without rows.
+    last event of a key up to the version of the plan, and replaces the staged row of this key. The overlay has only events whose transaction was not
+    visible when the rows were staged: the staged rows already show all other events. If another run has created the table of staged ranges again, a
+    read of this source raises an error. Without the error, a range whose rows are gone would look like a range without rows.
 -#}
 {% macro postgres_staged_source(upstream, version, stage, keys) %}
     {%- set noted = fromjson(stage.definition) -%}
@@ -73,8 +73,8 @@
 
 
 {#-
-    Return a select of the last event of each key up to a version. Events whose transaction was visible when the rows of the stage were read are left
-    out.
+    Return a select of the last event of each key up to a version. Leave out events whose transaction was visible when the rows of the stage were
+    read.
 
     In a feed of the format `declared`, an event may not contain its transaction. If any transaction was running while the rows were read, an event of
     this transaction may be anywhere in the feed after the last TRUNCATE or gap. Events before a TRUNCATE are not needed, because the TRUNCATE has
@@ -114,13 +114,13 @@
 {#-
     Return a predicate over `__bf_xid`. It is true if the transaction of an event was not visible when the rows of a stage were read, and null if the
     event does not contain its transaction. Transaction ids start again after 2^32 transactions. The events of land_changes contain each id with its
-    epoch. In other events, two ids without an epoch are less than 2^31 apart, which shows the later id.
+    epoch. In other events, ids have no epoch. Two such ids are less than 2^31 apart, which shows the later id.
 
     A commit may be in the feed before other transactions can see it, for example while it waits for a standby. So the predicate is true for every
-    event of a transaction that was running when the rows were read, whatever the event's position. A transaction with an id after the snapshot began
-    after the feed had landed up to `since`. If an event at or below `since` has such an id, an earlier transaction has used the same id, and the
-    predicate is false. The predicate is false for events before `renewed`, because they belong to another history of the database, in which the same
-    ids were used. The ids are literals, so Spark can skip files.
+    event of a transaction that was running when the rows were read, whatever the event's position. If the id of a transaction is later than the
+    snapshot, the transaction began after the feed had landed up to `since`. If an event at or below `since` has such an id, an earlier transaction
+    has used this id, and the predicate is false. The predicate is also false for events before `renewed`: they belong to another history of the
+    database, which used the same ids. The ids are literals, so Spark can skip files.
 
     `noted`: as run_stage returned it. Its 'snapshot' is `xmin:xmax:xip,…:next` and the time of the server's last recovery.
 -#}

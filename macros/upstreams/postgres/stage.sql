@@ -26,22 +26,22 @@
 
 
 {#-
-    Return a script that reads a range from the live table, once, into the table of staged ranges, and returns {
+    Return a script that copies a range of the live table into the table of staged ranges, with one read, and returns {
       'stage': the id of this execution; if the script is sent twice, each execution stages the rows under its own id,
-      'snapshot': a text with colons that says which transactions every later reader sees: pg_current_snapshot(), the next transaction id, and the
-        time when the server last recovered from a crash. The xmax of the snapshot is the id after the last ended transaction. The transactions from
-        xmax up to the next id are running, but the snapshot does not list them,
+      'snapshot': a text that shows which transactions every later reader sees. Its parts, divided by colons, are pg_current_snapshot(), the next
+        transaction id, and the time when the server last recovered from a crash. The xmax of the snapshot is the id after the last ended transaction.
+        The transactions from xmax up to the next id are running, but the snapshot does not list them,
       'reached': the position of the WAL after the range was read: the rows show only commits up to this position,
       'rows': the number of rows that were staged under the id,
       `stands`: true if no other execution has replaced the staged rows,
       'landed': the position up to which the feed has landed,
-      'unreadable': a column of `unbounded` in which a row of the range has an infinity; then nothing is staged. Null if there is none
+      'unreadable': a column of `unbounded` that has an infinity in the range; if so, nothing is staged. Null if no column has one
     }
 
     Arguments:
       scan (string): a select of the rows.
-      unbounded (list of string): the columns that Spark reads as timestamp_ntz and that may have an infinity. The database is asked about
-        them first, which reads the range once more there. A check constraint against infinity spares this, see get_postgres_facts_query.
+      unbounded (list of string): the columns that Spark reads as timestamp_ntz and that may have an infinity. The script first asks the database
+        about infinities, so the database reads the range twice. A check constraint against infinity avoids this, see get_postgres_facts_query.
       staged (dict): {'relation', 'columns': of {'name', 'type'}, 'clauses': of its CREATE TABLE, `anew`: true to drop the table first}.
 
     Spark prefers a column to a variable of the same name. So the script's variables have names that no column has.
@@ -64,7 +64,7 @@
         {{ staged.clauses }};
         set __bf_snapshot = ({{ dbt_backfill.get_postgres_query_sql(catalog, snapshot) }});
         {%- if unbounded %}
-        {#- Asked before the read: on Iceberg the read would fail with an error that no handler can catch. #}
+        {#- Ask before the read, because on Iceberg the read would fail with an error that no handler can catch. #}
         set __bf_unreadable = (select case
             {%- for column in unbounded %}
             when exists (select 1 from ({{ scan }}) where {{ dbt_backfill.infinite_predicate(column) }})
@@ -110,15 +110,14 @@
 {#-
     Return a script that waits until the feed has landed up to the position `reached`, for at most `seconds`, and returns {
       'landed': the position up to which the feed has landed,
-      'broken': true if the feed got an entry after the rows were read which an overlay cannot show: the table was emptied, events may be missing, or
+      'broken': true if, after the rows were read, the feed got an entry that an overlay cannot show: the table was emptied, events may be missing, or
         an event does not contain a value,
       `notes`: the distinct `_note` of the marks since the rows were read, see get_landing_note,
       'recovered': true if the server has crashed after the snapshot was taken. If so, the rows may show commits that were not flushed and are now
         lost,
       `stands`: true if the rows that were staged still exist,
       'altered': a column with a value that the reader may have altered, see get_altered_column_sql; null if there is none
-    }
-    The script sleeps in the database. `noted`: as run_stage returned it. `stage`: the source of the plan that has the role `stage`.
+    } To wait, the script sleeps in the database. `noted`: the result of run_stage. `stage`: the source with the role `stage` in the plan.
 -#}
 {% macro postgres_wait_script(upstream, observed, noted, stage, seconds) -%}
     {%- set catalog, names = dbt_backfill.get_catalog(upstream.relation), noted.columns | map(attribute='name') | list -%}
@@ -172,7 +171,7 @@
       'file': the file of the table, see get_postgres_facts_query,
       'columns': for each column that the query reads, by name, a list of the facts that its values depend on: 'number', 'type_id', 'typmod'
         and 'written' of get_postgres_facts_query, and for an enum the number of its labels and their digest
-    }. `note`: of the last mark in the feed; none if there is none.
+    }. `note`: the note of the last mark in the feed; none if no mark has a note.
 -#}
 {% macro get_seen_table(facts, names, note, since) %}
     {%- set before = fromjson((since or {}).get('definition') or '{}').get('seen') or {} -%}
@@ -187,9 +186,9 @@
 
 
 {#-
-    Return how the table or its change table differs from the record, as the end of a sentence; none if there is no difference. A command that alters
-    the catalog entry of a column may change the column's values only if it also rewrites the table. `before`, `now`: results of get_seen_table;
-    `before` is {} if the plan has no such record.
+    Return how the table or its change table differs from the record, as the end of a sentence; none if there is no difference. If a command alters
+    the catalog entry of a column, the values of the column can only change if the command also rewrites the table. `before`, `now`: results of
+    get_seen_table; `before` is {} if the plan has no such record.
 -#}
 {% macro find_unlike_table(before, now, facts) %}
     {%- if before.get('begun') and now.get('begun') and before.begun != now.begun -%} {{ return('its change table was created again') }} {%- endif -%}
@@ -223,8 +222,8 @@
 
 
 {#-
-    Return what the events may lack, as the end of a sentence; none if they are complete. The landings that wrote the events have recorded this in
-    `notes`, see get_landing_note.
+    Return what the events may lack, as the end of a sentence; none if the events are complete. `notes`: the facts about the events that each landing
+    has recorded, see get_landing_note.
 -#}
 {% macro find_untold(notes, key, observed) %}
     {%- for note in notes -%}
@@ -242,10 +241,10 @@
 
 
 {#-
-    Return an expression over a row of Spark's JDBC reader: the name of the first column whose value the reader may have altered without an
-    error; null if there is none. The reader turns an infinity into the last day of the year 9999. So this day is in doubt unless a check constraint
-    of the table excludes infinity. The reader converts the ten days that are missing in Java's calendar to other days. It reads years before the year
-    1 differently than the WAL writes them. In a time zone other than UTC it alters times before 1900. `columns`: with Spark's types.
+    Return an expression over a row of Spark's JDBC reader: the name of the first column whose value the reader may have altered without an error;
+    null if there is none. The reader turns an infinity into the last day of the year 9999. So this day is in doubt unless a check constraint of the
+    table excludes infinity. The reader converts the ten days that Java's calendar lacks to other days. For years before the year 1, the reader and
+    the WAL differ. In a time zone other than UTC, the reader alters times before 1900. `columns`: with Spark's types.
 -#}
 {% macro get_altered_column_sql(columns, facts) -%}
     {%- set cases = [] -%}

@@ -8,12 +8,12 @@
     Return {
       'plan': the plan for that version, with the staged rows as a source of the role `stage`; unchanged if nothing has to be staged,
       'unclear': why the rows of the version cannot be known, as the end of a sentence; usually none,
-      'waits': what has not landed in the feed yet, as the end of a sentence; none if nothing is missing. The next run uses the staged rows of a
-        barrier that waits,
+      'waits': what has not landed in the feed yet, as the end of a sentence; none if nothing is missing. If the barrier waits, the next run uses its
+        staged rows,
       'seen': the observed state of the upstream. If 'unclear' is set, the upstream was observed again, because the next read of the range must come
         after all events of the feed
-    }. `again`: true to read the rows again, although this run or another run has kept them. The kept rows may be gone, their version may be unknown,
-    the database may have lost their commits, or a user may have corrected a value that could not be read.
+    }. `again`: true to read the rows again, even if this run or another run has kept rows. A new read is needed if the kept rows are gone or their
+    version is unknown, if the database has lost their commits, or if a user has corrected a value that could not be read.
 -#}
 {% macro postgres_stage_range(backfill, state, observed, plan, again=false) %}
     {%- if dbt_backfill.get_checked_scan(backfill, state, plan) is none -%}
@@ -86,7 +86,7 @@
 
 
 {#-
-    Read the rows of a plan, and keep them. Return the result of postgres_stage_script, and {
+    Read the rows of a plan, and keep them in the table of staged ranges. Return the result of postgres_stage_script with {
       'version': a version of the table of staged ranges. At this version the table has the rows, even if other rows are staged later,
       'columns': the columns that were read,
       'since': the position up to which the feed had landed before the rows were read,

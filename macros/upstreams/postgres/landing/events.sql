@@ -1,6 +1,6 @@
 {#-
-    Return the statement that lands `events`, rows of the change table, in one commit. Executed twice, it adds no row the second time. If two such
-    statements run at the same time, one fails with a conflict. It skips the rows of the change table up to `from`, a position before all `events`.
+    Return the statement that writes `events`, a select, into the change table in one commit. A second execution adds no row. Of two executions at the
+    same time, one fails with a conflict. `from`: a position before all `events`; rows of the change table up to this position are skipped.
 -#}
 {% macro get_land_sql(table, events, from=none) -%}
     {%- set names = (table.columns + dbt_backfill.landed_columns()) | map(attribute='name') | list -%}
@@ -25,10 +25,10 @@
 
 
 {#-
-    Return the events of a table that the slot has up to `to`, as rows of the change table. With `from` and `at`, return only the events after `from`,
-    and a watermark, see get_events_query. `new` and `old` are the texts of the row's values after and before the change, by column. A column in
-    neither of them was not changed. An update of a key becomes a delete and an insert. A null in a column that is NOT NULL is a NaN or an infinity,
-    or is older than the constraint, so the value counts as missing.
+    Return a select of the slot's events of a table up to `to`, as rows of the change table. With `from` and `at`, return only the events after
+    `from`, and a watermark, see get_events_query. In the select, `new` and `old` map a column to the text of its value after and before the change.
+    If neither has a column, its value was not changed. An update of a key becomes a delete and an insert. In a NOT NULL column, a null is a NaN or an
+    infinity, or is older than the constraint. So this value counts as missing.
 -#}
 {% macro get_landed_events_sql(landing, table, to, from=none, at=none) -%}
     {%- set told = table.columns | selectattr('told') | map(attribute='name') | list -%}
@@ -58,7 +58,7 @@
                 map_from_entries(transform(coalesce(told.columns, array()), c -> struct(c.name, c.value))) as new,
                 map_from_entries(transform(coalesce(told.identity, array()), c -> struct(c.name, c.value))) as old
             from (
-                {#- Quote numbers, which Spark would read as doubles. The pattern does not match in a JSON string, whose quotes are escaped. #}
+                {#- Quote numbers, which Spark would read as doubles. The pattern matches nothing in a JSON string: quotes are escaped there. #}
                 select from_json(
                         regexp_replace(value_1, '"value":(-?[0-9][^,}]*)', {{ dbt_backfill.string_literal('"value":"$1"') }}),
                         'action string, timestamp string, columns array<struct<name: string, value: string>>, identity array<struct<name: string, value: string>>',
@@ -74,9 +74,9 @@
 
 
 {#-
-    Return the value of a column of the change table, from the text that PostgreSQL writes in its ISO style. If Spark cannot convert the text, the
-    statement fails: null would be another value. A plain cast would read a date before Christ as a date after Christ, and would round a decimal. A
-    timestamp without a time zone is converted as UTC, as Spark's JDBC reader does. Events from before a change of the column's type may have a zone.
+    Return an expression for a column of the change table. It converts the text that PostgreSQL writes in its ISO style. If Spark cannot convert a
+    text, the statement fails: null would be another value. A plain cast would read a date before Christ as one after Christ, and would round a
+    decimal. A timestamp without a time zone is converted as UTC, as Spark's JDBC reader does. Texts from before a change of the type may have a zone.
 -#}
 {% macro get_landed_value_sql(table, column) %}
     {%- set name, type = dbt_backfill.string_literal(column.name), dbt_backfill.type_sql(column.type) -%}
@@ -99,11 +99,11 @@
 
 {#-
     Return a query in PostgreSQL's SQL for the events of a table in the commits up to `to`: value_1, the text of wal2json; value_2, the end of the
-    commit; value_3, the number of the event within its transaction; value_4, the transaction with its epoch. The slot is not moved forward.
+    commit; value_3, the number of the event within its transaction; value_4, the transaction's id with its epoch. The slot stays where it is.
 
-    With `from`, the position up to which the table has landed, a row with the action `W` and the time `at` says that all events after `from` were
-    returned. If another reader has moved the slot beyond `from`, the query returns no row. The slot's position is read after the events, because a
-    slot only moves forward.
+    `from`: the position up to which the table has landed. With `from`, the query also returns a row with the action `W` and the time `at`, which says
+    that the result has all events after `from`. If another reader has moved the slot beyond `from`, the query returns no row. To see each such move,
+    the query reads the slot's position after the events.
 -#}
 {% macro get_events_query(slot, table, to, from=none, at=none) -%}
     {%- set name, end = dbt_backfill.postgres_literal(slot), dbt_backfill.get_postgres_lsn(to) -%}
@@ -177,7 +177,7 @@
 {% endmacro %}
 
 
-{#- Return the options of wal2json. It can write numbers as texts since its version 2.6 only; check_postgres_table refuses columns that need it. -#}
+{#- Return the options of wal2json. Numbers as texts need version 2.6, so they are off; check_postgres_table refuses columns that need them. -#}
 {% macro get_wal2json_options(tables) -%}
     {%- set names, special = [], "([ ',.*\\\\])" -%}
     {%- for table in tables -%} {%- do names.append(modules.re.sub(special, '\\\\\\1', table) | replace('\\.', '.', 1)) -%} {%- endfor -%}

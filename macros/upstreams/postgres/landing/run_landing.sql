@@ -15,8 +15,8 @@
 {% endmacro %}
 
 
-{#- Return a dict for each model whose change_feed names a slot. 'relation' is its change table, 'table' the name of its upstream in PostgreSQL,
-    'catalog' Spark's catalog of the database, 'format' the format of a change table that has to be created. -#}
+{#- Return a dict for each model whose change_feed names a slot. 'relation' is the change table, 'table' is the upstream's name in PostgreSQL,
+    'catalog' is Spark's catalog of the database, and 'format' is the format in which a missing change table is created. -#}
 {% macro get_landed_tables() %}
     {%- set all = [] -%}
     {%- for node in dbt_backfill.find_backfilled_mvs() -%}
@@ -59,8 +59,8 @@
 
 
 {#-
-    Return {'slot', 'catalog', 'tables': of `all`, one for each change table of the slot, 'temporary_slot': a call that makes a slot which PostgreSQL
-    drops when the connection ends}. The tables are landed together, because the slot is moved forward only after each table has its events.
+    Return {'slot', 'catalog', 'tables': one dict of `all` for each change table of the slot, 'temporary_slot': a call that makes a slot which
+    PostgreSQL drops when the connection ends}. A landing writes all these tables, because the slot may move forward only after that.
 -#}
 {% macro new_landing(slot, all) %}
     {%- set landed, tables = all | selectattr('slot', 'equalto', slot) | list, [] -%}
@@ -80,12 +80,12 @@
 
 {#-
     Land the changes of a slot, see new_landing, up to the position that was flushed when the last batch was read. `given`: arguments of land_changes.
-    Only the change tables store how far the changes have landed: a change table has all events up to its greatest _lsn. If the slot still has such
-    events, they are skipped.
+    Only the change tables store how far the changes have landed: a change table has all events up to its greatest _lsn. If the slot still has events
+    up to this position, the landing skips them.
 -#}
 {% macro run_landing(landing, given) %}
     {%- set landing = dbt_backfill.prepare_landing(landing) -%}
-    {#- A slot returns only flushed WAL. The commit of a message flushes the WAL, and does not wait for a synchronous standby, which may be down. -#}
+    {#- A slot returns only flushed WAL. The commit of a message flushes it, and does not wait for a synchronous standby, which may be down. -#}
     {%- do dbt_backfill.read_from_postgres(landing, 'flush the WAL', "select case when pg_current_wal_insert_lsn() > pg_current_wal_flush_lsn()"
         ~ " then concat(set_config('synchronous_commit', 'local', true), pg_logical_emit_message(true, 'dbt_backfill', '')) end as value_1") -%}
     {%- set run = namespace(landing=dbt_backfill.begin_change_tables(landing), is_first=true, done=false) -%}
@@ -103,8 +103,8 @@
             {%- for table in tables if to > table.landed -%}
                 {%- set events = dbt_backfill.get_landed_events_sql(landing, table, to, table.landed, batch.at) -%}
                 {%- set sql = dbt_backfill.get_land_sql(table, events, table.landed) -%}
-                {#- A conflict with another landing is an error on Iceberg, but not on Delta. So the landed positions are read again before the slot
-                    is moved forward: it cannot be moved back. -#}
+                {#- A conflict with another landing is an error on Iceberg, but not on Delta. So read the landed positions again before the slot is
+                    moved forward, because a slot cannot be moved back. -#}
                 {%- do dbt_backfill.run_table('land the changes of ' ~ table.table,
                     'begin ' ~ dbt_backfill.get_yielding_sql(sql, 'delta') ~ ' end' if table.kind == 'delta' else sql) -%}
             {%- endfor -%}
@@ -134,8 +134,8 @@
 {% endmacro %}
 
 
-{#- Make the change tables and the slot ready. Return the landing with 'confirmed', the position from which the slot continues, and with the 'facts'
-    of its tables, see get_postgres_facts_query, and their 'kind' and 'columns', see prepare_change_table. -#}
+{#- Create the change tables and the slot if they are missing. Return the landing with 'confirmed', the position from which the slot continues. Each
+    table gets 'facts', see get_postgres_facts_query, and 'kind' and 'columns', see prepare_change_table. -#}
 {% macro prepare_landing(landing) %}
     {%- set known, tables, name = [], [], dbt_backfill.postgres_literal(landing.slot) -%}
     {%- for table in landing.tables -%}
@@ -165,7 +165,7 @@
     {%- for table in known -%} {%- do tables.append(dbt_backfill.prepare_change_table(table)) -%} {%- endfor -%}
     {%- set landing = dict(landing, tables=tables) -%}
     {%- if goes_on -%} {{ return(dict(landing, confirmed=slot.confirmed)) }} {%- endif -%}
-    {#- Refuse a restored database before the new slot is made: this cannot be detected once the WAL has passed the position of the change table. -#}
+    {#- Refuse a restored database before the slot is made: no run can detect the restore once the WAL has passed the change table's position. -#}
     {%- do dbt_backfill.read_landed_places(landing) -%}
     {%- if slot -%}
         {%- do dbt_backfill.read_from_postgres(landing, 'drop the slot ' ~ landing.slot, 'select pg_drop_replication_slot(slot_name)::text as value_1'
@@ -182,10 +182,10 @@
 
 
 {#-
-    Create the change table, or add its missing columns. Return the table with its 'kind', `delta` or `iceberg`, and its 'columns' without those that
-    landing adds: the columns that both Spark and the WAL can show, as {'name', 'type': of Spark, 'source_type': of PostgreSQL, `told`: true if events
-    contain the column, 'doubtful': true if wal2json may write a null instead of another value}. Models that read other columns are refused. A column
-    that no longer exists in PostgreSQL has only a name and a type.
+    Create the change table, or add its missing columns. Return the table with its 'kind', `delta` or `iceberg`, and its 'columns', the columns that
+    both Spark and the WAL can show: a list of {'name', 'type': the type in Spark, 'source_type': the type in PostgreSQL, `told`: true if events
+    contain the column, 'doubtful': true if wal2json may write a null instead of another value}. The list is without the columns that landing adds. A
+    model that reads any other column is refused. A column that no longer exists in PostgreSQL has only a name and a type.
 -#}
 {% macro prepare_change_table(table) %}
     {%- set relation, found = table.relation, dbt_backfill.load_table(table.relation) -%}
@@ -236,7 +236,7 @@
 {% endmacro %}
 
 
-{#- Return the JSON object that a query in PostgreSQL's SQL returns; none if its result is no object. `first`: see get_postgres_query_sql. -#}
+{#- Return the JSON object that a query in PostgreSQL's SQL returns; none if the result is not an object. `first`: see get_postgres_query_sql. -#}
 {% macro read_from_postgres(landing, step, query, first=none) %}
     {%- set rows = dbt_backfill.run_table(step, dbt_backfill.get_postgres_query_sql(landing.catalog, query, first=first)) -%}
     {{ return(fromjson(rows[0][0] | string) if rows and rows[0][0] is not none and (rows[0][0] | string)[:1] == '{' else none) }}
@@ -251,9 +251,9 @@
 
 
 {#-
-    Return the landing with the state of each change table: 'landed', the position up to which it has every event, none if nothing has ever landed;
-    'timeline', the timeline of the WAL at this position; 'events', their number, with only_new of those that were added since it was last read;
-    'begun' and 'note', see get_landing_note. Two landings that begin a table at the same time go on with the id that the change table has. Refuse a
+    Return the landing with the state of each change table: 'landed', the position up to which the table has all events, none if nothing has landed
+    yet; 'timeline', the timeline of the WAL at this position; 'events', the number of events, with `only_new` of events since the last read; 'begun'
+    and 'note', see get_landing_note. If two landings begin a table at the same time, both continue with the id that the change table has. Refuse a
     database whose WAL has not reached 'landed'.
 -#}
 {% macro read_landed_places(landing, only_new=false) %}
@@ -284,8 +284,8 @@
 
 {#-
     Return the landing with the state of its change tables, see read_landed_places. First write a mark into each change table whose events do not end
-    where the slot continues: `w` where the events of a new table begin, `g` for a gap, before which events may be missing. After a gap, the MVs that
-    read the table re-anchor.
+    where the slot continues. The mark `w` begins a new table. The mark `g` is a gap: events before it may be missing, so the MVs that read the table
+    re-anchor.
 -#}
 {% macro begin_change_tables(landing) %}
     {%- set landing, confirmed, marks = dbt_backfill.read_landed_places(landing), landing.confirmed, [] -%}
@@ -303,13 +303,13 @@
         {%- endif -%}
     {%- endfor -%}
     {%- if not marks -%} {{ return(landing) }} {%- endif -%}
-    {#- Making a slot waits until all running transactions have ended. Without the wait, a commit that waits for a standby, and so is still invisible,
-        would be neither in the feed nor in the rows that are read. -#}
+    {#- Making a slot waits until all running transactions have ended. A commit that still waits for a standby is invisible to readers. Without this
+        wait, such a change would be neither in the feed nor in the rows that are read. -#}
     {%- do dbt_backfill.read_from_postgres(landing, 'wait for the transactions that are open',
         'select lsn::text as value_1 from ' ~ landing.temporary_slot) -%}
     {%- for mark in marks -%}
         {%- set table, values = mark.table, [] -%}
-        {#- A mark has a time, so that a user who deletes old events by their time deletes the mark too: it would hide that events are missing. -#}
+        {#- A mark has a time, so that a deletion of old events by time deletes the mark too. A mark that stays would hide lost events. -#}
         {%- set known = {
             '_op': dbt_backfill.string_literal(mark.op), '_lsn': mark.position, '_seq': -2, '_committed_at': 'current_timestamp()',
             '_timeline': table.facts.timeline, '_note': dbt_backfill.string_literal(table.note),
@@ -328,9 +328,9 @@
 
 
 {#-
-    True if the database was restored to an earlier state, and its WAL has already passed the position up to which the table has landed: the slot has
-    other events up to this position than have landed. After a landing that died, the slot has the same events. If another landing has advanced the
-    slot meanwhile, it has made the same comparison.
+    True if the slot's events up to the landed position differ from the events of the change table. If so, the database was restored to an earlier
+    state, and its WAL has already passed this position. After a landing that died, these events are equal. If another landing has advanced the slot
+    meanwhile, return false, because that landing has made this comparison.
 -#}
 {% macro tells_otherwise(landing, table) %}
     {%- set sql -%}
