@@ -1,6 +1,6 @@
 {#-
-    Passes if every vnode of the MV is backfilled to its end, all columns are filled, and no rebuild has begun. If columns are not filled yet, a
-    line in dbt's output and the column `unfilled` of the failing rows name these columns. With `--empty`, a test reads no rows, so this test passes.
+    Passes if every vnode of the MV is backfilled to its end, all columns are filled, and no rebuild has begun. Columns that are not filled yet are
+    listed in dbt's output, and in the column `unfilled` of the failing rows. With `--empty`, a test reads no rows, so this test passes.
 
     Usage, on a model with materialized='backfilled_mv':
       data_tests:
@@ -55,8 +55,8 @@
         {%- set selected = dbt_backfill.selection_predicate(selection, dbt_backfill.get_mv_keys(state.committed.key)) -%}
         {%- set columns = dbt_backfill.get_table_columns(relations.mv) -%}
         {%- set own = '__bf_difference' if 'difference' in columns | map(attribute='name') | map('lower') else 'difference' -%}
-        {#- dbt may store the failing rows in a table, and a Delta table takes no column with a space or one of `,;{}()=` in its name. Such a character
-            becomes `_`. A name that this would give to two columns gets a number. #}
+        {#- dbt may store the failing rows in a table, and a Delta table takes no column with a space or one of `,;{}()=` in its name. So each of
+            these characters becomes `_`. If two columns would get one name, the name also gets a number. #}
         {%- set names, shown = columns | map(attribute='name') | map('lower') | list, [] -%}
         {%- for column in columns -%}
             {%- set name = modules.re.sub('[ ,;{}()\\n\\t=]', '_', column.name) -%}
@@ -92,9 +92,9 @@
 
 
 {#-
-    Return the tables of the tested MV, see get_relations, and the 'name' of the MV for messages and run-operations. This is the name of the model; if
-    no model makes the MV, it is the name of the table. 'state': see read_state. Refuse a relation without a state of its own, and a test with a
-    `where`.
+    Return the tables of the tested MV, see get_relations, its 'state', see read_state, and the 'name' of the MV for messages and run-operations. The
+    name is the name of the model, or the name of the table if no model makes the MV. Refuse a relation without a state of its own, and a test with
+    a `where`.
 -#}
 {% macro get_tested_relations(model, test) %}
     {%- if model is string -%}

@@ -45,7 +45,7 @@
     {%- if not is_former and (config.persist_relation_docs() or config.persist_column_docs()) -%}
         {%- do dbt_backfill.apply_docs(backfill, found, state) -%}
     {%- endif -%}
-    {#- During a sweep, rows that were not compared yet may violate the contract. So may columns that are being filled. -#}
+    {#- Rows that a sweep has not compared yet, and columns that are not filled yet, may violate the contract. -#}
     {%- set is_whole = not reads_nothing and not is_former and not dbt_backfill.is_sweeping(state) and not dbt_backfill.get_filling(state) -%}
     {%- set has_constraints = found and ((config.get('contract') or {}).enforced or 'dbt_backfill.constraints' in found.properties) -%}
     {%- if is_whole and has_constraints -%} {%- do dbt_backfill.apply_constraints(backfill, found.properties) -%} {%- endif -%}
@@ -58,8 +58,8 @@
 
 
 {#-
-    Run the hooks of a model, including hooks that run outside of a transaction (`before_begin`, `after_commit`). Spark has no transactions,
-    and dbt-spark's own materializations silently skip such hooks. Here these hooks run as in other adapters: before or after the other hooks.
+    Run the hooks of a model, including hooks that run outside of a transaction (`before_begin`, `after_commit`). Spark has no transactions, and
+    dbt-spark's own materializations silently skip such hooks. Here these hooks run before or after all other hooks, as in other adapters.
 
     Arguments:
       hooks (list of {'sql', 'transaction'}): the hooks that dbt passes to a materialization.
@@ -72,7 +72,7 @@
 {% endmacro %}
 
 
-{#- Report the run as dbt's result of the model. With the adapter, run_results.json also gets fields. -#}
+{#- Report the run as dbt's result of the model. With this package's adapter, run_results.json also gets the fields of BarrierResponse. -#}
 {% macro store_result_of_run(result) %}
     {%- if adapter.type() == 'spark_backfill' -%}
         {%- set state, progress = result.state, dbt_backfill.get_progress(result.state) -%}
@@ -94,11 +94,11 @@
 
 
 {#-
-    Return the query with the upstream's plain name instead of the filtered subquery that dbt inserts for `--empty` and `--sample`. Such a
-    run reads nothing, but it creates the tables for the real query.
+    Return the query with the upstream's plain name instead of the filtered subquery that dbt inserts for `--empty` and `--sample`. A run with one of
+    these flags reads nothing, but it creates the tables for the real query.
 
-    Only the subqueries that dbt itself writes are replaced, each of them once. The inner one is replaced first, because a filter of the user may
-    enclose it.
+    Only subqueries that dbt itself writes are replaced, each of them once. The patterns match only an innermost subquery, because a filter of the
+    user may enclose the subquery of dbt and have the same form.
 -#}
 {% macro get_unsampled_sql(sql, empty, sampled) %}
     {%- set name = '((?:`[^`]+`|[^\\s()`])+)' -%}

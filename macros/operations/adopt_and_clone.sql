@@ -27,7 +27,7 @@
     {%- elif state is not none and state.epoch > 0 -%}
         {%- do dbt_backfill.refuse_other_state(adopted) -%}
     {%- endif -%}
-    {#- The mark is a hash, because Spark hides a property whose text looks like a secret. The name of a model may look like a secret. -#}
+    {#- The mark is a hash: the name of a model may look like a secret, and Spark hides a property whose text looks like a secret. -#}
     {%- set mark = {'dbt_backfill.adopt': local_md5(node.unique_id)} -%}
     {%- do dbt_backfill.run_table('mark ' ~ mv.identifier, dbt_backfill.get_set_properties_sql(mv, mark), mv) -%}
     {%- set rows = dbt_backfill.run_json(
@@ -43,12 +43,12 @@
 
 
 {#-
-    Make the MV of a model a copy of another MV, including its state, for CI or another target. The copy has its own id and continues from the
-    position of the original. On Delta it is a shallow clone, on Iceberg a copy of the rows.
+    Create the MV of a model as a copy of another MV and its state, for CI or another target. The copy has its own id and continues from the position
+    of the original. On Delta the copy is a shallow clone. On Iceberg the rows are copied.
 
     The MV and the state are copied at two versions that belong together: the operation checks that no barrier has begun, and that the state has not
-    changed while the versions were read. Before the state is copied, the copy is a clone without a state, which no run treats as an MV. If the
-    operation ends early, repeat it.
+    changed while the versions were read. The state is copied after the MV: until then, no run treats the clone as an MV. If the operation ends early,
+    repeat the operation.
 
     Usage:
       dbt run-operation clone_backfill --args '{model: my_mv, source: prod.my_mv}'
@@ -117,8 +117,8 @@
 
 
 {#-
-    Return true if the tables have to be copied, and false if only the last step of a clone is missing. First drop the MV of an unfinished clone
-    without a state; with `replace`, any clone without a state. Refuse to replace any other table.
+    Return true if the tables have to be copied, and false if only the last step of a clone is missing. First drop an unfinished clone that has no
+    state. With `replace`, also drop any other clone without a state. Refuse to replace any other table.
 -#}
 {% macro prepare_clone(clone, original, replace) %}
     {%- set name = clone.mv.render() -%}
@@ -154,7 +154,7 @@
     Return the statements that copy the tables of the original: {step: SQL}. Each statement does nothing if its table exists.
 
     On Delta the copy of the MV shares the files of the original. Iceberg has no clone, so the rows are copied, with the same partitions. The copied
-    state has another id and another version of the MV. It lacks the barriers that the history may lack.
+    state has another id and another version of the MV, and does not list barriers that the history may lack.
 -#}
 {% macro get_copies(clone, original, id) %}
     {%- set mv, version = original.mv.render(), original.versions.mv -%}
@@ -208,8 +208,8 @@
 
 
 {#-
-    Return the statement that creates a copy of a table of the original with these rows. The copy gets the properties `own`, and those table
-    properties of the original that are settings and that Spark does not hide.
+    Return the statement that creates a copy of the original's table `table` from the select `rows`. The copy gets the properties `own`. It also gets
+    the original's table properties that are settings, unless Spark hides them.
 -#}
 {% macro _get_copy_sql(clone, original, table, own, rows, partitions='') -%}
     {%- set kept = {} -%}

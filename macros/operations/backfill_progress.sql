@@ -1,7 +1,7 @@
 {#-
     Return a select of the progress of the project's MVs, for the user's own model, dashboard or alert. The select has one row per MV, or per vnode;
     progress_of_mv_columns and progress_of_vnode_columns list its columns. An MV without a state has no row. As a run-operation, this macro prints a
-    table of 80 columns that also shows how far each MV is behind its upstream, with lines about unusual facts below an MV.
+    table that is 80 characters wide. The table also shows how far each MV is behind its upstream, and lists unusual facts below an MV.
 
     Usage:
       select * from ({{ dbt_backfill.backfill_progress() }}) where lag_seconds > 3600
@@ -12,7 +12,7 @@
     Arguments:
       models (string or list): the names of models, written as for verify_backfill; by default all backfilled_mv. `model` has the same meaning.
       by (string): `vnode` for one row per vnode.
-      format (string): only for the run-operation: `json` prints an object per line, for programs.
+      format (string): only for the run-operation: `json` prints one JSON object per line, for programs.
 -#}
 {% macro backfill_progress(models=none, model=none, by=none, format=none) %}
     {%- set given = {'model': model, 'models': models, 'by': by, 'format': format} -%}
@@ -22,7 +22,7 @@
     {#- While dbt parses the model that calls this macro, read nothing. -#}
     {%- set backfills = dbt_backfill.find_backfills(model if models is none else models) if execute else [] -%}
     {%- set states = backfills | selectattr('why', 'none') | list -%}
-    {#- A model, or the user's own operation, gets the select. An invocation of an operation also parses the models, which may call this macro. -#}
+    {#- Print only for this run-operation, and not while dbt parses models for it. A model, or the user's own operation, gets the select. -#}
     {%- if execute and invocation_args_dict.get('which') == 'run-operation'
             and invocation_args_dict.get('macro', '').split('.')[-1] == 'backfill_progress' -%}
         {%- set rows = [] if not states else dbt_backfill.read_progress_and_lags(states) if by != 'vnode'
@@ -55,7 +55,7 @@
 
 
 {#-
-    Return the selected MVs, and their next generations that have a state, in the order of their names: a list of {
+    Return the selected MVs in the order of their names. A next generation that has a state follows its MV. A list of {
       'model', 'generation', 'relations', 'has_history', 'has_controls', 'ruled_by', 'rate_limit': see core/state/progress.sql,
       'why': why there is no readable state, as the end of a sentence; none if the state can be read
     }
@@ -106,7 +106,7 @@
 -#}
 {% macro backfill_report(models=none, model=none) %}
     {%- do dbt_backfill.check_arguments('backfill_report', {'model': model, 'models': models}, kwargs) -%}
-    {#- Before an operation, dbt parses the models, and a model may call this macro. In this case read nothing. -#}
+    {#- Before an operation, dbt parses the models, and a model may call this macro. During the parse, read nothing. -#}
     {%- if not execute -%} {{ return('') }} {%- endif -%}
     {%- set backfills = dbt_backfill.find_backfills(model if models is none else models) -%}
     {%- set states = backfills | selectattr('why', 'none') | list -%}
@@ -147,8 +147,8 @@
 
 
 {#-
-    Return the rows of get_progress_sql, in the order of the models. Each row also has 'source', the table that the MV follows, 'behind', the number
-    of versions of that table that the MV does not show yet, and 'behind_seconds', the age of the oldest of these versions. An unknown value is none.
+    Return the rows of get_progress_sql, in the order of the models. Each row also has 'source', the table that the MV follows; 'behind', the number
+    of its versions that the MV does not show yet; and 'behind_seconds', the age of the oldest of these versions. An unknown value is none.
 -#}
 {% macro read_progress_and_lags(states) %}
     {%- set rows = dbt_backfill.read_progress_rows(
@@ -230,7 +230,7 @@
 {% endmacro %}
 
 
-{#- Print one line of a table. The first column is aligned to the left and shortened if it is too long, the others are aligned to the right. -#}
+{#- Print one line of a table. The first column, and with `last_left` the last, is left-aligned and may be shortened; others are right-aligned. -#}
 {% macro _report_line(values, widths, last_left=false) %}
     {%- set cells = [] -%}
     {%- for value in values -%}

@@ -1,5 +1,5 @@
 {#-
-    Stop the MVs from reading more rows of the upstream. This applies from the next barrier on, even in a running dbt run. Barriers still merge
+    Stop the MVs from reading more rows of the upstream. The pause applies from the next barrier on, even in a running dbt run. Barriers still merge
     changes, so the rows of each MV stay exact.
 
     Usage:
@@ -57,7 +57,7 @@
 
 {#-
     Set the rate limit of each MV to `value`, unless the MV already has this limit. Then print the setting that applies to the MV. Check all arguments
-    and MVs before anything is written. With `all`, skip MVs that have never run. `given`, `unknown`: see check_arguments.
+    and MVs before the first write. With `all`, skip MVs that have never run. `given`, `unknown`: see check_arguments.
 -#}
 {% macro run_controls(operation, given, unknown, value) %}
     {%- do dbt_backfill.check_arguments(operation, given, unknown, {

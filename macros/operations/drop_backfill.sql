@@ -1,7 +1,7 @@
 {#-
     Drop an MV, and the tables and views beside it, see get_relations. First check that this package created all of them. If a drop ends early, the
-    same command drops the rest. The state is dropped last: as long as it exists without its MV, a run of the model is refused, and the state shows
-    which tag holds a version of the upstream.
+    same command drops the rest. The state is dropped last. While a state exists without its MV, each run of the model is refused. The state also
+    shows which tag holds a version of the upstream.
 
     Usage:
       dbt run-operation drop_backfill --args '{model: my_mv}'
@@ -11,8 +11,8 @@
 
     Arguments:
       model (string): the model's name, or `package.name`, or `name.v2` if the model has versions.
-      mv (string): the table of a model that does not exist any more, with its schema. Use it instead of `model`.
-      keep_mv (boolean): drop only the tables beside the MV. Use it if the model is not a backfilled_mv any more, or will adopt the table again.
+      mv (string): the table of a model that does not exist any more, with its schema, instead of `model`.
+      keep_mv (boolean): drop only the tables beside the MV, if the model is not a backfilled_mv any more, or will adopt the table again.
       generation (string): `next` to drop only the next generation, which a full refresh fills beside the MV. The MV stays unchanged.
 -#}
 {% macro drop_backfill(model=none, mv=none, keep_mv=false, generation=none) %}
@@ -51,7 +51,7 @@
     {%- set dropped = dict(
         dbt_backfill.get_relations(relation), name=relation.render() if node is none else dbt_backfill.get_model_name(node)
     ) -%}
-    {#- Drop the next generation first, because without the MV no run would continue it. Check the tables of both before anything is dropped. -#}
+    {#- Drop the next generation first: without the MV, no run would continue it. Check the tables of both before any drop. -#}
     {%- set next, checked = dict(dropped, **dbt_backfill.get_next_relations(dropped.mv)), [] -%}
     {%- set has_next = dbt_backfill.read_next_of(next) is not none -%}
     {%- if generation == 'next' and not has_next and dbt_backfill.load_table(next.progress) is not none -%}
@@ -79,8 +79,8 @@
 
 {#-
     Drop those tables of an MV that this package created, and the tag that holds a version of the upstream. As in dbt-spark, the statements have no
-    PURGE, so the catalog decides whether the files are deleted. Only copies of rows of the upstream (the replica and the staged rows) are dropped
-    with their files, because nobody needs these files. `dropped`: see get_relations, with the 'name' of the model or table.
+    PURGE, so the catalog decides whether the files are deleted. Only the replica and the staged rows are dropped with their files, because they are
+    copies of the upstream's rows, and nobody needs these files. `dropped`: see get_relations, with the 'name' of the model or table.
 -#}
 {% macro run_drop(dropped, existing, remains) %}
     {%- if not remains.ours -%} {%- do log(dropped.name ~ ': there is nothing to drop', info=true) -%} {%- endif -%}
@@ -91,7 +91,7 @@
             {%- set sql = dbt_backfill.get_drop_copy_sql(dbt_backfill.get_table_format(found, relation), relation) if table in ['staged', 'replica']
                 else dbt_backfill.get_drop_live_view_sql(relation) if table == 'live' else 'drop table if exists ' ~ relation.render() -%}
             {%- do dbt_backfill.run_table('drop the ' ~ what, sql, dropped.mv) -%}
-            {#- DROP TABLE leaves the files of an external Delta table. -#}
+            {#- DROP TABLE does not delete the files of an external Delta table. -#}
             {%- set information = found.information or '' -%}
             {%- set stay = '; its files stay in ' ~ information.split('Location: ')[1].split('\n')[0]
                 if found.is_delta and 'Type: EXTERNAL' in information else '' -%}
@@ -234,7 +234,7 @@
 {% endmacro %}
 
 
-{#- Return the enabled nodes of the project by the tables that they make, see get_table_key. `catalog`: the session's current catalog. -#}
+{#- Return {key of a table: node that makes the table} for all enabled nodes, see get_table_key. `catalog`: the session's current catalog. -#}
 {% macro get_owners(catalog) %}
     {%- set owners = {} -%}
     {%- for node in graph.nodes.values() if node.resource_type in ['model', 'seed', 'snapshot'] and node.config.materialized != 'ephemeral' -%}

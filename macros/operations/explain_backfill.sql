@@ -1,7 +1,7 @@
 {#-
-    Print what is left of a backfill, without writing anything: the number of rows, ranges and barriers, the bytes that each range reads,
-    whether the ranges will be read from a replica, and the statements with which a barrier writes. The operation refuses everything that a run of the
-    model would refuse. It reads as many rows as the planning of a barrier: at most one pass over the keys that are left.
+    Print what is left of a backfill, without writing anything: the number of rows, ranges and barriers, the bytes that each range reads, whether the
+    ranges will be read from a replica, and the statements with which a barrier writes. The operation refuses everything that a run of the model would
+    refuse. It reads no more rows than a run reads to plan a barrier: at most one pass over the keys that are left.
 
     Usage:
       dbt run-operation explain_backfill --args '{model: my_mv}'
@@ -35,7 +35,7 @@
     {%- set observed = found.get('observed') or found.missing -%}
     {%- set observed = dict(observed, state=dict(observed.state, planned=left)) if left else observed -%}
     {%- set state, planned = dbt_backfill.observe_mv(backfill, observed.state), observed.state.get('planned') -%}
-    {#- Make this decision in the same way as before the first barrier of a run. -#}
+    {#- Decide on a rebuild in the same way as a run does before its first barrier. -#}
     {%- set rebuild = none if state.get('missing') else dbt_backfill.find_change(backfill, state, observed.analysis).rebuild -%}
     {%- set allowance = dbt_backfill.get_allowance(backfill, state, {'rows': 0}) -%}
     {%- set backfill = dict(
@@ -73,7 +73,7 @@
     {%- set has_changes = dbt_backfill.has_changes(state, plan) -%}
     {%- set has_range = plan.last_range or plan.get('range_high') != plan.get('range_low') -%}
     {%- set moves = has_range or plan.get('fills') -%}
-    {#- A run executes these steps. The changes and the rows of the range are not counted here, so assume that there are some. -#}
+    {#- A run executes these steps. explain_backfill does not count the changes and the rows of the range, so assume that both exist. -#}
     {%- set staged = {'name': 'staged', 'upserts': 1, 'drops': 0, 'low': none, 'high': none} if has_changes else none -%}
     {%- set steps = dbt_backfill.get_steps(
         backfill, state, dict(plan, range_row_count=1 if moves else none, at_once=false), staged
@@ -93,8 +93,8 @@
 
 {#- Return the lines about the ranges ahead: their rows, barriers and runs, their source, and their bytes. -#}
 {% macro _get_range_lines(backfill, state, plan, replica) %}
-    {#- How many rows are left, including the range of the plan, and the scans, see get_bounds_sql; none if they are not known. A run knows the scans,
-        so that it may make a replica, only if it or an earlier run has measured them together with the bounds of ranges. -#}
+    {#- `known` has the number of rows that are left, with the rows of the plan's range, and the scans, see get_bounds_sql. `known` is none if no run
+        has measured them together with the bounds of ranges. With `auto`, a run without known scans makes no replica. -#}
     {%- set known = plan.get('evidence') or dbt_backfill.get_known_evidence(state, dbt_backfill.get_source(state.committed, 'replica')) -%}
     {%- set evidence = known -%}
     {%- if not evidence and not replica and not plan.last_range and not dbt_backfill.upstream_traits(backfill.upstream).stages_ranges -%}
@@ -112,8 +112,8 @@
     {%- for left, of_a_run in [(ranges, options.barriers_per_run), (rows, options.run_rows)] if of_a_run -%}
         {%- do runs.append((left / of_a_run) | round(0, 'ceil') | int) -%}
     {%- endfor -%}
-    {#- The number of runs is a minimum if there may be more ranges, or if a budget may shorten a range. It is also a minimum with run_minutes,
-        because it is not known how many barriers fit into this time. -#}
+    {#- The number of runs is a minimum if there may be more ranges, or if a budget may shorten a range. The number is also a minimum with
+        run_minutes, because nobody knows how many barriers fit into this time. -#}
     {%- set is_least = not plan.get('bounds_complete') and not plan.last_range or options.run_minutes or options.run_rows -%}
     {%- set lines = [
         '{:,} rows are left, in '.format(rows) ~ dbt_backfill.get_ranges_text(plan)
@@ -132,11 +132,11 @@
         ) -%}
     {%- endif -%}
     {%- if bytes and rows -%}
-        {#- The rows that are left have their share of the bytes of the upstream's files. -#}
+        {#- Assume that the rows that are left have a proportional share of the bytes of the upstream's files. -#}
         {%- set megabytes = bytes * rows / (rows + (state.row_count or 0)) / 1000000 -%}
         {%- set of_a_range = '{:,.1f} MB'.format(megabytes * (1 if copies or replica else [scans or 1, ranges] | min) / ranges) -%}
         {%- set left = '{:,.1f} MB'.format(megabytes) -%}
-        {#- The size of the columns that the query does not need is not known. -#}
+        {#- A range does not read columns that the query does not need, but their size is not known. -#}
         {%- set unneeded = ', at most: columns that are not needed are left out' -%}
         {%- if copies -%}
             {%- set parts = dbt_backfill.count_parts(backfill, plan) -%}

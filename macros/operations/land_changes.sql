@@ -12,7 +12,7 @@
     Arguments:
       model, models (string, list): the models whose change_feed names the slots to land. All models of these slots are landed.
       slot (string): the slot to land. Without model, models and slot, all slots of the project are landed.
-      batch_rows (integer): a commit to the change table has about this number of events, 100,000 by default. A transaction is never divided.
+      batch_rows (integer): the approximate number of events in a commit to the change table; 100,000 by default. A transaction is never divided.
       wal_warning_mb (integer): warn if a slot keeps at least this amount of WAL in the database; 1024 by default.
 -#}
 {% macro land_changes(model=none, models=none, slot=none, batch_rows=100000, wal_warning_mb=1024) -%}

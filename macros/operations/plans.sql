@@ -1,7 +1,7 @@
 {#-
-    Give up a plan that a run of an MV has left uncommitted. Use this if the plan cannot be executed and the upstream has no new version. The next run
-    repairs the rows that the plan may have changed, and makes a new plan. Nothing is lost. Stop all runs of the model before you use this operation:
-    a run that still executes the plan ends with an error.
+    Give up a plan that a run of an MV has left uncommitted. Use the operation if the plan cannot be executed and the upstream has no new version. The
+    next run repairs the rows that the plan may have changed, and makes a new plan. Nothing is lost. Stop all runs of the model before you use this
+    operation: a run that still executes the plan ends with an error.
 
     Usage:
       dbt run-operation abandon_plan --args '{model: my_mv}'
@@ -43,9 +43,9 @@
 
 
 {#-
-    Change the number of vnodes of an MV to a multiple or a divisor of the current number, at any time of its backfill. This is a barrier of
-    the kind `rescale`, which does not read the upstream. If vnodes with different positions are merged, the rows above the lowest
-    of these positions are removed from the MV, and the next ranges read these rows again.
+    Change the number of vnodes of an MV to a multiple or a divisor of the current number, at any time of its backfill. The operation is a barrier of
+    the kind `rescale`, which does not read the upstream. If vnodes with different positions are merged, the rows above the lowest of these positions
+    are removed from the MV, and the next ranges read these rows again.
 
     If the operation ends early, repeat the operation or run the model: both continue the stored plan.
 

@@ -1,7 +1,7 @@
 {#-
-    Return the result of observe_operated with 'key', the key of the committed plan with the MV's column names, and 'columns', see get_table_columns.
-    Refuse an MV whose barrier is not committed, or whose definition cannot be evaluated any more: the upstream's version no longer exists, or a
-    setting of the session has changed since the last barrier.
+    Return the result of observe_operated with two more entries: 'key', the key of the committed plan with the MV's column names, and 'columns', see
+    get_table_columns. Refuse an MV whose barrier is not committed, or whose definition cannot be evaluated any more: the upstream's version no longer
+    exists, or a setting of the session has changed since the last barrier.
 -#}
 {% macro observe_verified(node) %}
     {%- set verified = dbt_backfill.observe_operated(node) -%}
@@ -33,7 +33,7 @@
 {#-
     Stage the rows that are needed to evaluate an MV's definition, if the upstream keeps no versions: read all rows up to the position once, and wait
     until their changes have landed. `relations`: the tables of the MV, with 'name' and 'options': {'file_format'}. Return {
-      'state': with `staged`, see get_promised_sql; unchanged if the upstream keeps versions,
+      'state': the state with `staged`, see get_promised_sql; unchanged if the upstream keeps versions,
       'unsettled': a select of the keys that have changed since the version that the MV shows, see selection_predicate. Nobody knows the rows of
         these keys at that version any more. None if the upstream keeps versions
     }
@@ -70,13 +70,13 @@
     Compare the selected part of the MV with its definition, in one pass over both. A key differs if its rows, or their number, differ. The
     differing keys are staged as a cached view, because later statements read only the rows of these keys. Return {
       'rows': how many rows of the MV were compared,
-      'differing': the number of differing keys, 'null_keys': the number of differing keys that are null,
+      'differing': the number of differing keys, 'null_keys': the number of differing keys that contain a null,
       'low', 'high': the first and the last differing key without nulls, as literals,
       'stage': the view
     }
 
-    The state is read again after the comparison, because a barrier that began during the comparison may have changed the MV. This also applies to a
-    comparison after a repair (`repaired`), because a barrier that only drops a row that the MV lacked does not conflict with the repair.
+    The state is read again after the comparison, because a barrier that began during the comparison may have changed the MV. The same check is
+    necessary after a repair (`repaired`): a barrier does not conflict with the repair if the barrier only drops a row that the MV lacked.
 -#}
 {% macro run_comparison(verified, selection, repaired=false) %}
     {%- set stage = dbt_backfill.identifier([

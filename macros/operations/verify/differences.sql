@@ -1,6 +1,6 @@
 {#-
-    Return a select of one row per key that differs: the key, and its rows as structs of the MV's columns, in the arrays `__bf_promised` (the rows of
-    the definition) and `__bf_present` (the rows of the MV). The select compares both again, so it returns no rows once the difference was merged.
+    Return a select of one row per key that differs. It has the key, and two arrays of structs with the MV's columns: `__bf_promised` (the key's rows
+    in the definition) and `__bf_present` (its rows in the MV). The select compares both again, so it returns no rows once the difference was merged.
 -#}
 {% macro get_differences_sql(verified, selection, found) -%}
     {%- set columns = dbt_backfill.identifiers(verified.columns | map(attribute='name')) -%}
@@ -109,9 +109,9 @@
     Merge the difference: update rows that differ, insert missing rows, and delete unexpected rows. If a key has several rows in the MV or in the
     definition, delete all rows of this key in the MV, and insert the rows of the definition.
 
-    A repair is not a barrier: the MV gets the rows of its epoch. If the statement is sent twice, the second execution finds no difference. If a
-    barrier begins during the repair, one of the two fails with a conflict, unless they write different keys, or the barrier writes nothing because it
-    drops a row that the MV lacks.
+    A repair is not a barrier: the MV stays at its epoch. If the statement is sent twice, the second execution finds no difference. If a barrier
+    begins during the repair, one of the two fails with a conflict. In two cases there is no conflict: both write different keys, or the barrier
+    writes nothing because it only drops a row that the MV lacks.
 -#}
 {% macro run_repair(verified, selection, found) %}
     {%- set kept = dbt_backfill.unaltered_partition_predicate(verified, verified.columns, '__bf_write.row.') -%}
@@ -121,7 +121,7 @@
     {%- set repair = committed.plan_id ~ ' repair' -%}
     {%- set mark = dbt_backfill.get_mark(verified, repair, 'repair') -%}
     {%- for column in dbt_backfill.mv_columns(verified.key) -%}
-        {#- The row to write has a column of the same name, so the key's column gets another name. -#}
+        {#- The row to write already has a column of this name, so the key's column gets another name. -#}
         {%- do keys.append(column ~ ' as __bf_key_' ~ loop.index) -%}
         {%- do matches.append('mv.' ~ column ~ ' <=> repair.__bf_key_' ~ loop.index) -%}
     {%- endfor -%}

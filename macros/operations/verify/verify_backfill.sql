@@ -1,6 +1,6 @@
 {#-
     Compare an MV with its definition, Q(upstream @ S where pk <= current_pos), and print the keys that differ. With `repair: true`, merge the
-    difference. The operation fails if keys differ and are not repaired.
+    difference. Without a repair, the operation fails if keys differ.
 
     Usage:
       dbt run-operation verify_backfill --args '{model: my_mv}'
@@ -57,7 +57,7 @@
         {%- do log(compared ~ ', all equal', info=true) -%}
         {{ return(none) }}
     {%- endif -%}
-    {#- With literals as bounds, Spark can skip files. A null key is not in any range. -#}
+    {#- With literals as bounds, Spark can skip files. No range contains a null key, so with null keys the bounds are not used. -#}
     {%- set narrowed = selection if found.null_keys else dict(selection, low=found.low, high=found.high) -%}
     {%- set kinds, counts = dbt_backfill.read_differences(verified, narrowed, found, sample), [] -%}
     {%- for kind in kinds -%} {%- do counts.append('{:,} {}'.format(kind.count, kind.kind)) -%} {%- endfor -%}
