@@ -17,7 +17,7 @@ from dbt.include import spark_backfill
 # macros cannot be called as `dbt_backfill.x()`, but the macros of an installed package can only be
 # called in this way. The bundled dbt_project.yml is named `dbt_backfill`. As long as PROJECT_NAME
 # is another name, dbt treats the bundled macros as an installed package, and one copy of the macros
-# works in both modes. dbt documents neither of these rules: `test_install_modes.py` tests them.
+# works in both modes. dbt does not document these rules, so `test_install_modes.py` tests them.
 PROJECT_NAME = "dbt_spark_backfill_internal"
 
 Plugin = AdapterPlugin(

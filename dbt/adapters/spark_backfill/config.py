@@ -8,7 +8,7 @@ from dbt.adapters.spark.impl import SparkConfig
 
 @dataclass
 class SparkBackfillConfig(SparkConfig):
-    """It has names and types only: `macros/core/config/options.sql` has the table of the options.
+    """The names and types of the options. `macros/core/config/options.sql` describes the options.
 
     `unique_key`, `on_schema_change`, `tags`, `grants`, hooks, `persist_docs` and `contract` are
     dbt's own configs and belong to its classes.

@@ -76,7 +76,7 @@ class SparkBackfillConnectionManager(SparkConnectionManager):
     def _close_handle(cls, connection: Connection) -> None:
         """Close the session as dbt does, but ignore an error of the server.
 
-        The statements of the session have been answered before, so no model's result depends on the
+        The session has already answered all its statements, so no model's result depends on the
         session. Spark 4.1's server fails to close sessions if it lacks `hive-llap-common`.
         """
         try:
@@ -89,7 +89,7 @@ class SparkBackfillConnectionManager(SparkConnectionManager):
         self.stop.note(self.get_thread_identifier(), line)
 
     def take_turn(self) -> None:
-        """Wait for the turn of this thread's model, after all other models that wait."""
+        """Wait for the turn of this thread's model. All models that already wait come first."""
         self._turns.take(self.get_thread_identifier())
 
     def release(self) -> None:
@@ -106,7 +106,7 @@ class SparkBackfillConnectionManager(SparkConnectionManager):
     def cancel_open(self) -> list[str]:
         """Do what dbt does on Ctrl-C and on a failure with `--fail-fast`.
 
-        dbt cancels running statements on a server, but not in a `session`. In both cases no further
+        dbt cancels running statements on a server, but not in a `session`. On both, no further
         statement of a barrier begins.
         """
         self.stop.set()

@@ -87,10 +87,10 @@ def is_analysis_error(error: BaseException, text: str) -> bool:
 def get_shown_text(error: BaseException) -> str:
     """Return the part of an error's text that a user needs.
 
-    For an error of this package, this is only the raised text. For a statement that Spark refused,
-    it is everything above the query plan and the Java stack, because the lines below the first line
-    may point into the query. For any other error, it is the line with the error class, such as
-    `[DIVIDE_BY_ZERO] Division by zero`, and the innermost cause if its text is different.
+    For an error of this package, the part is only the raised text. For a statement that Spark
+    refused, the part is everything above the query plan and the Java stack: its later lines may
+    point into the query. For any other error, the part is the line with the error class, such as
+    `[DIVIDE_BY_ZERO] Division by zero`, and the innermost cause if its text differs.
     """
     text = get_error_text(error)
     if own := OWN_ERROR.search(text):

@@ -30,8 +30,8 @@ class SparkBackfillAdapter(SparkAdapter):
     def get_adapter_run_info(cls, config: RelationConfig) -> AdapterTrackingRelationInfo:
         """Return the adapter's name for dbt's usage statistics.
 
-        dbt's own method derives the module's name from the class's name. This method would look for
-        `dbt.adapters.sparkbackfill`, which does not exist, and fail the model after its run.
+        dbt's own method derives the module's name from the class's name. That method would look for
+        `dbt.adapters.sparkbackfill`, which does not exist, and would fail the model after its run.
         """
         return replace(
             SparkAdapter.get_adapter_run_info(config),

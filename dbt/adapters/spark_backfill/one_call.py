@@ -8,12 +8,12 @@ from typing import Any
 
 
 class OneCallAtATime:
-    """Calls a Thrift client; each call waits for the answer of the previous one.
+    """Calls a Thrift client. Each call waits for the answer of the previous call.
 
     To cancel a statement, dbt's main thread uses the connection over which the model's own thread
-    asks for the statement's progress. A client writes to one socket and reads from it. If two calls
-    run at the same time, one call may read the other call's answer, and the other call waits
-    forever.
+    asks for the statement's progress. A client writes to one socket and reads from this socket. If
+    two calls run at the same time, one call may read the other call's answer, and the other call
+    waits forever.
     """
 
     def __init__(self, client: Any) -> None:

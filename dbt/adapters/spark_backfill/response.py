@@ -21,10 +21,10 @@ class BarrierResponse(AdapterResponse):
     barriers: int | None = None
     """The number of barriers of all kinds that this run committed; 0 if it had nothing to do."""
     progress: float | None = None
-    """Backfilled part of the upstream's rows, from 0.0 to 1.0."""
+    """The share of the upstream's rows that is backfilled, from 0.0 to 1.0."""
     backfill_finished: bool | None = None
     row_count: int | None = None
-    """Snapshot rows read since the backfill began."""
+    """The rows of ranges that were read since the backfill began."""
     upstream_row_count: int | None = None
     """The rows of the upstream when they were last counted."""
     upstream_version: str | None = None
@@ -33,10 +33,10 @@ class BarrierResponse(AdapterResponse):
     rows_per_second: float | None = None
     """The rows that this run read, divided by the seconds of the barriers that read them."""
     seconds_left: float | None = None
-    """The time that barriers would take for `rows_left` at that rate, one after the other."""
+    """The time that barriers in sequence would take for `rows_left` at `rows_per_second`."""
     lag_seconds: int | None = None
-    """The age of the upstream version that the MV shows. No missing change is older than that. It
-    also grows while nothing is written to the upstream."""
+    """The age of the upstream version that the MV shows. Each change that the MV lacks is younger.
+    The age also grows while nothing is written to the upstream."""
     rows_backfilled: int | None = None
     rows_changed: int | None = None
     rows_deleted: int | None = None

@@ -17,7 +17,7 @@ class Stop:
     """Remembers if dbt was asked to stop, and the progress of each running model.
 
     A session cannot end a statement early, and dbt waits until each thread ends its model. So a
-    model is stopped between two statements. That is safe, because a run may end after any
+    model stops between two statements. Such a stop is safe, because a run may end after any
     statement.
     """
 
@@ -40,10 +40,10 @@ class Stop:
         self._places.pop(thread, None)
 
     def get_text(self, thread: Hashable, step: str, begun: bool) -> str:
-        """Return the error of a statement that did not begin, or was interrupted. The first call
-        for a thread also prints the model's progress.
+        """Return the error of a statement that did not begin, or that was interrupted. The first
+        call for a thread also prints the model's progress.
 
-        It is printed because dbt does not show the errors of models that it has stopped.
+        The progress is printed because dbt does not show the errors of models that dbt has stopped.
         """
         if (place := self._places.pop(thread, None)) is not None:
             self.say(f"{place}. {GOES_ON}")
@@ -54,7 +54,7 @@ def interrupt_on_sigterm() -> Callable[[], None]:
     """Let SIGTERM do what Ctrl-C does, unless SIGTERM has a handler already. Return a function that
     restores the previous handler.
 
-    dbt handles only Ctrl-C. Without this, SIGTERM would end the process in the middle of a
+    dbt handles only Ctrl-C. Without the handler, SIGTERM would end the process in the middle of a
     statement.
     """
     if threading.current_thread() is not threading.main_thread():

@@ -8,7 +8,7 @@ from collections.abc import Hashable
 
 
 class Turnstile:
-    """Lets one model at a time run a barrier, in the order in which the models came.
+    """Lets one model at a time run a barrier, in the order in which the models asked.
 
     A model that asks for another turn during its own turn queues after all models that wait. So
     such models alternate, however long each turn takes.

@@ -1,7 +1,7 @@
 """The location of the macros.
 
-A wheel holds `macros/` and `dbt_project.yml` next to this file. In a checkout (an editable install)
-they are at the repository's top level, where `packages: - git:` needs them, and there is no copy.
+A wheel holds `macros/` and `dbt_project.yml` next to this file. In a checkout (an editable
+install), both are only at the repository's top level, where `packages: - git:` needs them.
 """
 
 from pathlib import Path

@@ -1,5 +1,4 @@
 """The command line `dbt-backfill`, a convenience on top of run-operations and `dbt run`.
 
-It shows only facts that it reads from the state, and does nothing that dbt's own commands cannot
-do.
+The command line shows only facts from the state. dbt's own commands can do everything that it does.
 """

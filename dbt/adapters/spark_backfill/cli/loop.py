@@ -36,7 +36,7 @@ class StopSignals:
 
     @contextmanager
     def on_signals(self) -> Iterator[None]:
-        """Inside the block, the running barrier ends after a signal, and no other barrier
+        """Inside the block, a signal lets the running barrier end, and no further barrier
         begins."""
         before = {number: signal.getsignal(number) for number in SIGNALS}
         self.listen()
@@ -47,8 +47,8 @@ class StopSignals:
                 signal.signal(number, handler)
 
     def listen(self) -> None:
-        """Set the handlers. This is called again before each turn, because a Spark that starts in
-        this thread sets its own handler."""
+        """Set the handlers. The loop calls this method before each turn, because a Spark session
+        that starts in this thread sets its own handler."""
         for number in SIGNALS:
             signal.signal(number, self._stop)
 
@@ -59,7 +59,7 @@ class StopSignals:
         self.notify()
 
     def wait(self, seconds: float) -> bool:
-        """Wait this time for a signal, and return True if a signal has come."""
+        """Wait up to this time for a signal, and return True if a signal has come."""
         return self.event.wait(max(0.0, seconds))
 
 
@@ -69,9 +69,9 @@ class Limits:
 
     budget: float | None = None
     every: float | None = None
-    """The pause when nothing is left to do; None to end the loop then."""
+    """The pause while nothing is left to do; with None, the loop ends instead."""
     retries: int = 5
-    """How many runs in a row may fail, if a retry can help, or may only wait for a feed."""
+    """How many runs in a row may fail or wait for a feed. A refused run ends the loop at once."""
 
 
 def run_loop(
@@ -83,10 +83,10 @@ def run_loop(
 ) -> Ending:
     """Call `run` repeatedly: a `dbt run` with one barrier or more per model.
 
-    A failed run is repeated after a pause, which doubles each time up to five minutes. A refused
-    run is not repeated: it wrote nothing, and would be refused again. A run that waits for a change
-    feed counts as a failed run. In a loop that never ends, such a run is repeated after a short
-    pause each time.
+    A failed run is repeated after a pause. The pause doubles each time, up to five minutes. A
+    refused run is not repeated: it wrote nothing, and would be refused again. A run that waits for
+    a change feed counts as a failed run, except in a loop that never ends (`every`): there, the run
+    is repeated after a short pause.
     """
     started, failures = clock(), 0
     while True:

@@ -157,7 +157,7 @@ def run(
     """Run barriers in one process until all MVs have caught up.
 
     A turn is a `dbt run` of all these MVs. A failed turn is repeated after a pause that grows each
-    time, unless it was refused. After the first Ctrl-C, the command ends with the running turn.
+    time, unless it was refused. After the first Ctrl-C, the command ends after the running turn.
     """
     listening = project if as_json else replace(project, hear=_say)
     models = listening.models(select, exclude, selector)
@@ -275,7 +275,7 @@ def land(
     """Land the changes of PostgreSQL in the change tables of these models, or of all models.
 
     A failed landing is repeated after a pause that grows each time, unless it was refused. After
-    the first Ctrl-C, the command ends with the running landing.
+    the first Ctrl-C, the command ends after the running landing.
     """
     chosen: dict[str, Any] = {"models": list(models)} if models else {}
 

@@ -1,7 +1,7 @@
 """The plots of a report, as SVG inside a page: Vega-Lite describes them, vl-convert draws them.
 
-Their colours are the page's CSS variables, so they follow its theme. Their text remains text.
-They have no description for a screen reader: the page adds a description and a table to each plot.
+A plot takes its colours from the page's CSS variables, so it follows the page's theme. Its text
+stays text. A plot has no description for a screen reader: the page adds a description and a table.
 """
 
 from __future__ import annotations
@@ -180,11 +180,11 @@ def bars(
 
 
 def top(bars: Sequence[Bar]) -> float:
-    """Return the end of the axis: the height of the highest bar, unless a few bars are much higher
-    than the others.
+    """Return the end of the axis: the height of the highest bar. If a few bars are much higher than
+    all others, the axis ends below them.
 
-    If a later run completed a plan, its bar includes the time between the runs. At full height,
-    such a bar would make all other bars very low.
+    If a later run completed the plan of a barrier, the barrier's bar includes the time between the
+    runs. At full height, this bar would make all other bars very low.
     """
     heights = sorted(bar.height for bar in bars if bar.height > 0)
     if not heights:
@@ -194,8 +194,8 @@ def top(bars: Sequence[Bar]) -> float:
 
 
 def vnode_map(cells: Sequence[tuple[int, float, bool]]) -> str:
-    """Plot a cell per vnode, or per group of vnodes: the first vnode, the share that was read, and
-    True if it has ended."""
+    """Plot a cell per vnode, or per group of vnodes. A cell is the first vnode, the share that was
+    read, and True if the vnodes have ended."""
     columns = min(len(cells), 16 if len(cells) <= 128 else 32)
     rows = math.ceil(len(cells) / columns)
     backs, fills = [], []
@@ -295,8 +295,8 @@ def draw(spec: Spec, height: int = HEIGHT, width: int = WIDTH) -> str:
 
 
 def _slim(svg: str) -> str:
-    """Return the SVG without the parts that only a separate file needs, and with coordinates
-    rounded to 0.1 pixels."""
+    """Return the SVG with coordinates rounded to 0.1 pixels, and without the parts that only a
+    separate file needs."""
     svg = re.sub(r"<svg [^>]*?(viewBox=\"[^\"]*\")[^>]*>", r"<svg \1>", svg, count=1)
     svg = re.sub(r' (?:class|role|pointer-events|aria-[a-z]+)="[^"]*"| opacity="1"', "", svg)
     svg = re.sub(r'<path d="M0,0h0v0h0Z"/>|<path d="" display="none"/>', "", svg)

@@ -14,11 +14,11 @@ from dbt.cli.main import dbtRunner
 from dbt_common.events.base_types import EventMsg
 
 Hear = Callable[[str], None]
-"""A function that receives each line that a macro logs, as soon as it is logged."""
+"""A function that receives each line of a macro, as soon as the macro logs the line."""
 
 
 TURNS = "DBT_BACKFILL_TURNS"
-"""An environment variable: with `1`, a run makes one barrier per model. It is not a dbt var,
+"""An environment variable: with `1`, a run makes one barrier per model. A dbt var would be slower,
 because dbt parses the project again if a var changes."""
 
 IN_OPERATION = "Encountered an error while running operation: "
@@ -32,8 +32,8 @@ class DbtFailed(Exception):
 class ModelResult:
     """The result of one model in a `dbt run`.
 
-    `code` is `BARRIER` or `NO-OP`. `response` has the numbers that the adapter reports. In a
-    project on `type: spark`, it has only dbt's own numbers.
+    `code` is `BARRIER` or `NO-OP`. `response` has the numbers that the adapter reports: in a
+    project on `type: spark`, only dbt's own numbers.
     """
 
     name: str

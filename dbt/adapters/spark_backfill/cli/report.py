@@ -22,7 +22,7 @@ NOTHING = "\u2013"
 """The text that is shown if there is no number."""
 
 NOTABLE = 20
-"""How many of the last barriers with another kind than `advance` are listed for an MV."""
+"""The page lists up to this number of unusual barriers (not of the kind `advance`) of an MV."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Figure:
     legend: tuple[tuple[str, str], ...] = ()
     """For each mark of the plot, its class in the page's style and its name."""
     axis: str = "barrier"
-    """The text to the right of the axis; empty if the plot itself has it."""
+    """The text to the right of the axis; empty if the plot itself shows this text."""
     note: str = ""
 
 
@@ -123,7 +123,7 @@ def _labelled(svg: str, label: str) -> Markup:
 
 
 def _state(mv: Row) -> tuple[str, str]:
-    """Return the activity of the MV, as a class of the page's style and in words."""
+    """Return what the MV is doing: as a class of the page's style, and in words."""
     if mv["backfill_finished"]:
         return "finished", "finished"
     if mv.get("paused") or mv.get("rate_limit") == 0:

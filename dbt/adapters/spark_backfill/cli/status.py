@@ -61,7 +61,7 @@ def name_of(row: Row) -> str:
 
 
 def number(value: float, whole: float) -> str:
-    """Return the exact number if it is below `whole`, else millions or milliards."""
+    """Return the exact number if it is below `whole`, else the number in millions or billions."""
     if value < whole - 0.5:
         return f"{value:,.0f}"
     return f"{value / 1e6:,.1f} M" if value < 999_949_999 else f"{value / 1e9:,.1f} G"
@@ -109,9 +109,9 @@ def duration(seconds: float | None) -> str:
 
 
 def vnode_map(rows: Sequence[Row], width: int = 64, lines: int = 4) -> Text:
-    """Return a character per vnode, or for several vnodes if the lines have no room for all.
+    """Return one character per vnode. If the lines are too short, a character stands for several.
 
-    A character for several vnodes shows what is true of all these vnodes.
+    A character for several vnodes shows only what is true of all of them.
     """
     ordered = sorted(rows, key=lambda row: int(row["vnode"]))
     each = -(-len(ordered) // (width * lines)) or 1
