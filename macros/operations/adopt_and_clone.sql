@@ -1,7 +1,7 @@
 {#-
-    Mark an existing table with a table property, so that the next run of a model adopts the table: it becomes the MV of the model and keeps its rows.
-    That run checks the columns and keys of the table and creates the state. Then barriers compare the rows with the query, slice by slice, and merge
-    the differences. The operation can be repeated.
+    Mark an existing table with a table property. The next run of the model then adopts the table: it becomes the model's MV and keeps its rows. That
+    run checks the columns and keys of the table and creates the state. Then barriers compare the rows with the query, slice by slice, and merge the
+    differences. The operation can be repeated.
 
     Usage:
       dbt run-operation adopt_table --args '{model: my_mv}'
@@ -46,7 +46,7 @@
     Create the MV of a model as a copy of another MV and its state, for CI or another target. The copy has its own id and continues from the position
     of the original. On Delta the copy is a shallow clone. On Iceberg the rows are copied.
 
-    The MV and the state are copied at two versions that belong together: the operation checks that no barrier has begun, and that the state has not
+    The MV and the state are copied at two versions that belong together. To ensure this, check that no barrier has begun, and that the state has not
     changed while the versions were read. The state is copied after the MV: until then, no run treats the clone as an MV. If the operation ends early,
     repeat the operation.
 

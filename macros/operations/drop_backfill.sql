@@ -68,7 +68,7 @@
         {%- for table, why in remains.foreign.items() -%}
             {%- set change = 'Drop or rename it yourself, and then drop the rest' if table != 'mv' or tables.mv.render() != dropped.mv.render()
                 else 'Add keep_mv: true to drop only the ' ~ dbt_backfill.get_remains_text(remains) ~ ' beside it' if remains.ours
-                else 'Name an MV, or a table that has the state of one beside it' -%}
+                else 'Name an MV, or a table that has the state of an MV beside it' -%}
             {%- do dbt_backfill.refuse(tables[table].render() ~ ' ' ~ why, change, mv=tables.name) -%}
         {%- endfor -%}
         {%- do checked.append([tables, existing, remains]) -%}

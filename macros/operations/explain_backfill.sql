@@ -1,6 +1,6 @@
 {#-
-    Print what is left of a backfill, without writing anything: the number of rows, ranges and barriers, the bytes that each range reads, whether the
-    ranges will be read from a replica, and the statements with which a barrier writes. The operation refuses everything that a run of the model would
+    Print what is left of a backfill, without writing anything: the number of rows, ranges and barriers, and the bytes that each range reads. Also
+    print if a replica will be read, and the statements with which a barrier writes. The operation refuses everything that a run of the model would
     refuse. It reads no more rows than a run reads to plan a barrier: at most one pass over the keys that are left.
 
     Usage:

@@ -1,7 +1,7 @@
 {#-
-    Land the changes that were committed in PostgreSQL since the last landing: write the events of a replication slot into the change tables
-    of models, in whole transactions, and then release the WAL of the slot. If the operation ends early, the next landing continues from the last
-    landed transaction.
+    Land the changes that were committed in PostgreSQL since the last landing. First write the events of a replication slot into the change tables of
+    models, in whole transactions. Then release the WAL of the slot. If the operation ends early, the next landing continues from the last landed
+    transaction.
 
     Usage:
       dbt run-operation land_changes

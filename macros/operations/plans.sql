@@ -44,8 +44,8 @@
 
 {#-
     Change the number of vnodes of an MV to a multiple or a divisor of the current number, at any time of its backfill. The operation is a barrier of
-    the kind `rescale`, which does not read the upstream. If vnodes with different positions are merged, the rows above the lowest of these positions
-    are removed from the MV, and the next ranges read these rows again.
+    the kind `rescale`, which does not read the upstream. If vnodes with different positions are merged, the barrier removes the rows above the lowest
+    of these positions from the MV. The next ranges read these rows again.
 
     If the operation ends early, repeat the operation or run the model: both continue the stored plan.
 

@@ -1,7 +1,7 @@
 {#-
     Return the result of observe_operated with two more entries: 'key', the key of the committed plan with the MV's column names, and 'columns', see
-    get_table_columns. Refuse an MV whose barrier is not committed, or whose definition cannot be evaluated any more: the upstream's version no longer
-    exists, or a setting of the session has changed since the last barrier.
+    get_table_columns. Refuse an MV whose barrier is not committed. Also refuse an MV whose definition cannot be evaluated any more: its upstream
+    version no longer exists, or a setting of the session has changed since the last barrier.
 -#}
 {% macro observe_verified(node) %}
     {%- set verified = dbt_backfill.observe_operated(node) -%}

@@ -110,8 +110,8 @@
     definition, delete all rows of this key in the MV, and insert the rows of the definition.
 
     A repair is not a barrier: the MV stays at its epoch. If the statement is sent twice, the second execution finds no difference. If a barrier
-    begins during the repair, one of the two fails with a conflict. In two cases there is no conflict: both write different keys, or the barrier
-    writes nothing because it only drops a row that the MV lacks.
+    begins during the repair, the barrier or the repair fails with a conflict. In two cases there is no conflict: they write different keys, or the
+    barrier writes nothing because it only drops a row that the MV lacks.
 -#}
 {% macro run_repair(verified, selection, found) %}
     {%- set kept = dbt_backfill.unaltered_partition_predicate(verified, verified.columns, '__bf_write.row.') -%}
@@ -165,9 +165,9 @@
 
 
 {#-
-    Print the counts, and a sample of the keys, in lines of up to 80 characters: for a changed key, both values of each differing column; for other
-    keys, all rows without the key's columns. `found`: the result of run_comparison. Its 'kinds' are described at read_differences; its 'counts' is a
-    text such as `2 changed, 1 missing`. `compared`: a text such as `mv: 12,345 rows of the vnodes 3, 7 compared`.
+    Print the counts, and a sample of the keys, in lines of up to 80 characters. For a changed key, print both values of each differing column. For
+    any other key, print its rows without the key's columns. `found`: the result of run_comparison. Its 'kinds' are described at read_differences; its
+    'counts' is a text such as `2 changed, 1 missing`. `compared`: a text such as `mv: 12,345 rows of the vnodes 3, 7 compared`.
 -#}
 {% macro report_differences(verified, found, compared, sample) %}
     {%- set differ = dbt_backfill.get_count_text(found.differing, 'key') ~ (' differs' if found.differing == 1 else ' differ') -%}

@@ -18,8 +18,8 @@
       'landed': the position up to which the feed has landed, even if 'version' stays the committed version,
       'committed_at': none, because the feed has the commit times of some positions only,
       'id': the ids of the database cluster, the database and the table,
-      'definition': the record of the feed in a plan, as JSON: the options of the feed, with which a later run can find changed options and read the
-        same version again, and 'seen', see get_seen_table,
+      'definition': the record of the feed in a plan, as JSON: 'seen', see get_seen_table, and the options of the feed. With them, a later run can
+        find changed options and read the same version again,
       'floor', 'renewed', 'breaks', `notes`: see get_feed_place_sql; [] if there are no 'breaks' or `notes`,
       'unmarked': true if the table was replaced by another table of the same name, but the feed has no mark of the replacement, and its events do not
         contain their transactions,

@@ -1,4 +1,4 @@
-{#- Return the live table. Each read of it may return other rows, so only staged rows are read more than once. -#}
+{#- Return the live table. Two reads of the table may return different rows, so only staged rows are read more than once. -#}
 {% macro postgres_upstream_read(upstream, version) %}
     {{ return(upstream.relation.render()) }}
 {% endmacro %}
@@ -112,9 +112,9 @@
 
 
 {#-
-    Return a predicate over `__bf_xid`. It is true if the transaction of an event was not visible when the rows of a stage were read, and null if the
-    event does not contain its transaction. Transaction ids start again after 2^32 transactions. The events of land_changes contain each id with its
-    epoch. In other events, ids have no epoch. Two such ids are less than 2^31 apart, which shows the later id.
+    Return a predicate over `__bf_xid`. The predicate is true if the transaction of an event was not visible when the rows of a stage were read. It is
+    null if the event does not contain its transaction. Transaction ids start again after 2^32 transactions. The events of land_changes contain each
+    id with its epoch. In other events, ids have no epoch. Two such ids are less than 2^31 apart, which shows the later id.
 
     A commit may be in the feed before other transactions can see it, for example while it waits for a standby. So the predicate is true for every
     event of a transaction that was running when the rows were read, whatever the event's position. If the id of a transaction is later than the
@@ -157,7 +157,7 @@
 
 {#-
     Return an expression for a text that changes if the server, or one of its processes, crashes. The text is the time when the statistics were reset:
-    PostgreSQL resets them after a crash, but not at a restart without a crash. The text also changes if a user resets the statistics.
+    PostgreSQL resets the statistics after a crash, but not at a restart without a crash. The text also changes if a user resets the statistics.
 -#}
 {% macro get_postgres_recovered() -%}
     coalesce((select (extract(epoch from stats_reset) * 1000000)::bigint::text from pg_stat_bgwriter), '')

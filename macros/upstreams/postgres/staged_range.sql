@@ -2,8 +2,8 @@
     Stage the rows of a plan. A live database has no version that can be read again, so the rows of the plan are read once and kept in `<mv>__staged`.
     The plan gets a version at which these rows, together with later events of the feed, are exact.
 
-    The order of the steps is fixed: read which transactions of the database the reader sees; read the rows; read the position of the WAL, up to which
-    the rows may show commits; wait until the feed has landed up to this position. In another order, rows could be lost or be newer than the version.
+    The steps have a fixed order: (1) read which transactions a reader sees, (2) read the rows, (3) read the position of the WAL up to which the rows
+    may show commits, (4) wait until the feed has landed up to this position. In another order, rows could be lost or be newer than the version.
 
     Return {
       'plan': the plan for that version, with the staged rows as a source of the role `stage`; unchanged if nothing has to be staged,

@@ -264,7 +264,7 @@
             ~ (' and _lsn > ' ~ table.landed if only_new else '') ~ ')) from ' ~ table.relation.render()
             ~ (' where _lsn >= ' ~ table.landed if only_new else '') ~ ')') -%}
     {%- endfor -%}
-    {%- set read = dbt_backfill.run_json('see up to where has landed', "select to_json(named_struct('places', array(" ~ selects | join(', ') ~ ')))')[0] -%}
+    {%- set read = dbt_backfill.run_json('read how far changes have landed', "select to_json(named_struct('places', array(" ~ selects | join(', ') ~ ')))')[0] -%}
     {%- for table in landing.tables -%}
         {%- set place, name = read.places[loop.index0], table.relation.render() -%}
         {%- if not only_new and (place.get('landed') or 0) > table.facts.position -%}

@@ -229,8 +229,8 @@ FOREIGN = "was not made by this materialization"
         ),
         (
             {"foreign": "mv", "mv": "lake.mv", "exist": ["mv"]},
-            f"lake.mv: lake.mv {FOREIGN}. Name an MV, or a table that has the state of one beside"
-            " it.",
+            f"lake.mv: lake.mv {FOREIGN}. Name an MV, or a table that has the state of an MV"
+            " beside it.",
         ),
         (
             {"foreign": "mv", "at": "lake.kept", "model": "kept"},
