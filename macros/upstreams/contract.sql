@@ -193,7 +193,7 @@
 {% macro get_table_format(relation, name=none) %}
     {%- set information, name = relation.information or '', name or relation -%}
     {%- if relation.is_delta -%} {{ return('delta') }} {%- endif -%}
-    {#- A table of Iceberg's Hive catalog is listed as a Hive table with a property. -#}
+    {#- Spark lists a table of Iceberg's Hive catalog as a Hive table that has the property table_type. -#}
     {%- if relation.is_iceberg or 'table_type=ICEBERG' in information or 'Provider: iceberg' in information -%} {{ return('iceberg') }} {%- endif -%}
     {%- if 'Provider: ' in information -%} {{ return((information.split('Provider: ')[1].split() or [''])[0]) }} {%- endif -%}
     {%- for row in dbt_backfill.run_table('describe ' ~ relation.identifier, 'describe extended ' ~ name.render()) if row[0] == 'Provider' -%}

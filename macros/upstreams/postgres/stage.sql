@@ -195,7 +195,7 @@
     {%- for name, was in (before.get('columns') or {}).items() if name in now.columns -%}
         {%- set seen = now.columns[name] -%}
         {%- set labels = (facts.columns | selectattr('name', 'equalto', name) | map(attribute='labels') | first) or [] -%}
-        {#- Only the recorded number of labels is compared: a label that was added at the end of an enum does not change the other labels. -#}
+        {#- Compare only as many labels as were recorded: a label that was added at the end of an enum does not change any value. -#}
         {%- set renamed = was[4:] and local_md5(tojson(labels[:was[4]]))[:12] != was[5] -%}
         {%- if was[:3] != seen[:3] or renamed or was[3] != seen[3] and before.file != now.file -%}
             {{ return('the column ' ~ name ~ ' of the upstream was altered, and no event reports what that did to its values') }}

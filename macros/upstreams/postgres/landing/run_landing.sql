@@ -22,7 +22,7 @@
     {%- for node in dbt_backfill.find_backfilled_mvs() -%}
         {%- set feed, name = dbt_backfill.get_option_of(node, 'change_feed'), dbt_backfill.get_model_name(node) -%}
         {%- if feed is mapping and feed.get('slot') and feed.get('format', 'landed') == 'landed' -%}
-            {#- dbt also lists the tables that the hooks of a model name. So a table that a hook names counts only if there is no other table. -#}
+            {#- dbt also lists the tables that the hooks of a model name. So a table that a hook names counts only if the model reads no other. -#}
             {%- set hooks = (node.config.get('pre-hook') or []) + (node.config.get('post-hook') or []) -%}
             {%- set calls = modules.re.findall('(?:ref|source)\\s*[(][^)]*[)]', hooks | map(attribute='sql') | join(' ')) -%}
             {%- set change_table, read, hooked = [], [], [] -%}
@@ -60,7 +60,7 @@
 
 {#-
     Return {'slot', 'catalog', 'tables': one dict of `all` for each change table of the slot, 'temporary_slot': a call that makes a slot which
-    PostgreSQL drops when the connection ends}. A landing writes all these tables, because the slot may move forward only after that.
+    PostgreSQL drops when the connection ends}. A landing writes all these tables before it moves the slot forward, which releases their events.
 -#}
 {% macro new_landing(slot, all) %}
     {%- set landed, tables = all | selectattr('slot', 'equalto', slot) | list, [] -%}
@@ -252,9 +252,9 @@
 
 {#-
     Return the landing with the state of each change table: 'landed', the position up to which the table has all events, none if nothing has landed
-    yet; 'timeline', the timeline of the WAL at this position; 'events', the number of events, with `only_new` of events since the last read; 'begun'
-    and 'note', see get_landing_note. If two landings begin a table at the same time, both continue with the id that the change table has. Refuse a
-    database whose WAL has not reached 'landed'.
+    yet; 'timeline', the timeline of the WAL at this position; 'events', the number of events (with `only_new`, of events since the last read);
+    'begun' and 'note', see get_landing_note. If two landings begin a table at the same time, both continue with the id that the change table has.
+    Refuse a database whose WAL has not reached 'landed'.
 -#}
 {% macro read_landed_places(landing, only_new=false) %}
     {%- set selects, tables = [], [] -%}
