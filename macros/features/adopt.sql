@@ -40,9 +40,9 @@
     {%- set missing = dbt_backfill.observe_missing(backfill, found.settings) -%}
     {%- set columns = dbt_backfill.prepare_creation(backfill) -%}
     {%- set left = dbt_backfill.read_left_state(backfill, existing) -%}
-    {%- if left is not none and left.epoch > 0 -%} {%- do dbt_backfill.refuse_other_state(backfill) -%} {%- endif -%}
+    {%- if left is not none and (not left.committed or left.epoch > 0) -%} {%- do dbt_backfill.refuse_other_state(backfill) -%} {%- endif -%}
     {#- This run continues a leftover state of the same kind and query. It replaces any other leftover state. -#}
-    {%- set continues = left is none or not left.committed or left.committed.kind == how
+    {%- set continues = left is none or left.committed.kind == how
         and not dbt_backfill.find_difference(backfill, missing.state.settings, missing.analysis, left.committed) -%}
     {%- set creation = dict(
         missing.state.committed, kind=how, sweeps=how == 'adopt', replaces=none if continues else left.committed.backfill_id,

@@ -24,7 +24,7 @@
     {%- if state is not none and state.committed and state.committed.backfill_id == properties.get('dbt_backfill.id') -%}
         {%- do log(name ~ ': there is nothing to adopt; ' ~ mv.render() ~ ' is its MV, at the barrier ' ~ state.epoch, info=true) -%}
         {{ return(none) }}
-    {%- elif state is not none and state.epoch > 0 -%}
+    {%- elif state is not none and (not state.committed or state.epoch > 0) -%}
         {%- do dbt_backfill.refuse_other_state(adopted) -%}
     {%- endif -%}
     {#- The mark is a hash: the name of a model may look like a secret, and Spark hides a property whose text looks like a secret. -#}

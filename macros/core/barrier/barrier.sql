@@ -173,7 +173,7 @@
     {%- endif -%}
     {%- set done = {'failed': none, 'counts': {}, 'commits': 0, 'views': views, 'analysis': analysis} -%}
 
-    {%- set compares = kind.slice == 'all' and kind.repairs -%}
+    {%- set compares = kind.slice == 'all' and plan.get('touched') is none -%}
     {%- if compares or plan.kind == 'sweep' -%}
         {%- do log(
             dbt_backfill.get_model_name(model) ~ ' compares its query with all ' ~ '{:,}'.format(state.row_count) ~ ' rows read so far'
@@ -303,7 +303,7 @@
     }] if plan.get('removes_duplicates') else [] -%}
     {%- if plan.kind == 'sweep' -%}
         {{ return(duplicates) }}
-    {%- elif kind.slice == 'all' and kind.repairs -%}
+    {%- elif kind.slice == 'all' and plan.get('touched') is none -%}
         {{ return(duplicates + [{'name': 're-anchor' ~ in_barrier, 'sql': dbt_backfill.get_reanchor_sql(backfill, state, plan), 'counts': 'all'}]) }}
     {%- endif -%}
 
@@ -347,8 +347,8 @@
                        is compared. 'all': all rows up to the position; these rows are compared. none: no rows
       table            'keep': the MV stays; 'empty': an empty table replaces it; 'swap': the rows of the next generation replace it
       positions        what the commit does to the positions of the vnodes, see get_committed_columns
-      repairs          true if the barrier replaces the MV, or compares all its rows (after a sweep, the next barriers compare them). Such a barrier
-                       repairs every foreign write that was committed before the statements of the barrier
+      repairs          true if the barrier replaces the MV, or compares all its rows and removes duplicate keys (after a sweep, the next barriers
+                       compare the rows). Such a barrier repairs every foreign write that its run has seen (`mv_seen`)
 
     The purpose of each kind:
 
@@ -375,8 +375,9 @@
         'advance': {'follows': true, 'merges_changes': true, 'slice': 'insert', 'table': 'keep', 'positions': 'advance', 'repairs': false},
         'fill': {'follows': true, 'merges_changes': true, 'slice': 'replace', 'table': 'keep', 'positions': 'keep', 'repairs': false},
         'reanchor': {'follows': true, 'merges_changes': 'limited', 'slice': 'all', 'table': 'keep', 'positions': 'keep',
-            'repairs': plan.get('touched') is none},
-        'sweep': {'follows': true, 'merges_changes': false, 'slice': none, 'table': 'keep', 'positions': 'reset', 'repairs': true},
+            'repairs': plan.get('removes_duplicates') and plan.get('touched') is none},
+        'sweep': {'follows': true, 'merges_changes': false, 'slice': none, 'table': 'keep', 'positions': 'reset',
+            'repairs': plan.get('removes_duplicates')},
         'reset': {'follows': false, 'merges_changes': false, 'slice': none, 'table': 'empty', 'positions': 'reset', 'repairs': true},
         'swap': {'follows': true, 'merges_changes': false, 'slice': none, 'table': 'swap', 'positions': 'finish', 'repairs': true},
         'rescale': {'follows': false, 'merges_changes': false, 'slice': none, 'table': 'keep', 'positions': 'rescale', 'repairs': false},

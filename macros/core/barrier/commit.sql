@@ -132,7 +132,7 @@
     {%- if is_iceberg %}
     from (
         {{ dbt_backfill.get_foreign_write_sql(
-            backfill, plan.backfill_id, known, [plan.plan_id], [plan.plan_id] if dbt_backfill.kind_of(plan).repairs else []
+            backfill, plan.backfill_id, known, [plan.plan_id], [plan.plan_id] if dbt_backfill.replaces_mv(plan) else []
         ) }}
     ) as mv
     {%- endif %}

@@ -42,7 +42,7 @@
         {%- set found = {'version': state.mv_head} -%}
     {%- elif is_iceberg -%}
         {%- set sql = 'select to_json(struct(*)) from (' ~ dbt_backfill.get_foreign_write_sql(
-            relations, committed.backfill_id, known, own, [planned.plan_id] if planned and dbt_backfill.kind_of(planned).repairs else []
+            relations, committed.backfill_id, known, own, [planned.plan_id] if planned and dbt_backfill.replaces_mv(planned) else []
         ) ~ ')' -%}
         {%- set found = dbt_backfill.run_json('read the snapshots of ' ~ relations.mv.identifier, sql, relations.mv)[0] -%}
     {%- else -%}
@@ -70,11 +70,10 @@
     {%- if missing > 0 -%} {%- set log = dbt_backfill.read_delta_log(mv, log | length + missing, mv.identifier) -%} {%- endif -%}
     {%- set version = log[0].version | string -%}
     {%- if known is none -%} {{ return({'version': version}) }} {%- endif -%}
-    {%- set traits = {'replaces': false, 'alters': false, 'repairs': plans | length == 1} -%}
+    {%- set traits = {'replaces': false, 'alters': false} -%}
     {%- for plan in plans -%}
         {%- do traits.update({
             'replaces': traits.replaces or dbt_backfill.replaces_mv(plan), 'alters': traits.alters or (plan.get('fills') or plan.get('drops')),
-            'repairs': traits.repairs and dbt_backfill.kind_of(plan).repairs and plan.kind != 'sweep',
         }) -%}
     {%- endfor -%}
     {%- for entry in log if entry.version > known | int -%}
@@ -82,8 +81,10 @@
         {%- set mark = modules.re.search('__bf_plan#\\d+ = (\\w+(?: repair)?)\\)', entry.parameters | string) -%}
         {%- set is_own = mark and mark.group(1) in own or traits.replaces and 'REPLACE TABLE' in operation
             or traits.alters and operation in ['ADD COLUMNS', 'DROP COLUMNS'] -%}
-        {#- Such a plan has compared everything that was committed before its last write. -#}
-        {%- if is_own and traits.repairs and not (mark and mark.group(1).endswith(' repair')) -%} {{ return({'version': version}) }} {%- endif -%}
+        {#- If the only plan replaces the MV, it has replaced everything that was written before its last statement. -#}
+        {%- if is_own and traits.replaces and plans | length == 1 and not (mark and mark.group(1).endswith(' repair')) -%}
+            {{ return({'version': version}) }}
+        {%- endif -%}
         {%- set changes_no_row = operation in [
             'OPTIMIZE', 'REORG', 'VACUUM START', 'VACUUM END', 'SET TBLPROPERTIES', 'UNSET TBLPROPERTIES', 'CHANGE COLUMN', 'CHANGE COLUMNS',
             'ADD CONSTRAINT', 'DROP CONSTRAINT', 'CLUSTER BY', 'UPGRADE PROTOCOL', 'DROP FEATURE', 'COMPUTE STATS', 'ROW TRACKING BACKFILL',
@@ -107,7 +108,7 @@
 {#-
     Return a select of one row about an Iceberg MV. `version` is its current snapshot (the text 'none' if the MV has no snapshot). `foreign_write` is
     the newest write since the snapshot `known` that no barrier has made, see observe_mv. The select walks from the current snapshot to its parent,
-    and on to each earlier ancestor.
+    and on to each earlier ancestor. A snapshot after `known` that is no ancestor was rolled back.
 
     The branch is read before the snapshots. So the list of snapshots has the current snapshot, even if another snapshot is committed during the read.
 
@@ -116,22 +117,24 @@
       known (string or none): the snapshot at which the walk ends; the text 'none' if the walk ends at the first snapshot of the table. If the
         argument is none, the select returns only the current snapshot.
       own (list): the marks of the snapshots that this MV's own barriers and repairs have made.
-      stops (list): those marks of `own` at which the walk ends, because the plan has repaired every earlier write.
+      stops (list): those marks of `own` at which the walk ends, because the plan has replaced every earlier write.
 -#}
 {% macro get_foreign_write_sql(relations, backfill_id, known, own, stops=[]) -%}
     {%- set mv, marked = relations.mv.render(), 'coalesce(commits[walk.at].mark in ({}), false)' -%}
     {%- set is_own = marked.format("'" ~ own | join("', '") ~ "'") -%}
     {%- set from_start = known == 'none' -%}
-    {%- set no_write = 'cast(null as struct<text: string, replaced: boolean, plan: string>)' -%}
+    {%- set write = 'struct<text: string, replaced: boolean, plan: string>' -%}
     select
         coalesce(cast(head as string), 'none') as version,
         {%- if known is none %}
-        {{ no_write }} as foreign_write
+        cast(null as {{ write }}) as foreign_write
         {%- else %}
         aggregate(
             sequence(1, size(commits) + 1),
-            named_struct('at', head, 'found', {{ no_write if from_start else "if(head is null, named_struct('text', "
-                ~ "'a replacement by a table without a snapshot', 'replaced', true, 'plan', cast(null as string)), null)" }}),
+            named_struct('at', head, 'found', cast({{ 'null' if from_start else "case
+                when head is null then named_struct('text', 'a replacement by a table without a snapshot', 'replaced', true, 'plan', null)
+                when undone is not null then named_struct('text', concat('a rollback of snapshot ', undone), 'replaced', true, 'plan', null)
+            end" }} as {{ write }})),
             (walk, _) -> case
                 when walk.at is null {{- '' if from_start else ' or walk.at = ' ~ known }} then walk
                 when commits[walk.at] is null then named_struct('at', cast(null as bigint), 'found', coalesce(walk.found, named_struct(
@@ -162,6 +165,14 @@
             'text', concat(operation, ' in snapshot ', snapshot_id, ', at ', committed_at)
         )))) as commits
         from {{ mv }}.snapshots
+    )
+    cross join (
+        {#- After a plan that replaces the MV, an earlier snapshot is no ancestor either. #}
+        select max(history.snapshot_id) as undone
+        from {{ mv }}.history as history
+        join {{ mv }}.snapshots as known
+        on known.snapshot_id = {{ 'null' if from_start or stops else known }} and history.made_current_at > known.committed_at
+        where not history.is_current_ancestor
     )
     {%- endif %}
 {%- endmacro %}

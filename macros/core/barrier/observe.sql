@@ -5,13 +5,13 @@
       'analysis': what the run already knows about the query, see new_analysis
     }
 
-    This macro writes in two cases only. It takes over a table that is to become the MV, see take_over_table. It creates the MV if an earlier run died
-    between the creation of the state and the creation of the MV.
+    This macro writes in three cases only. It takes over a table that is to become the MV, see take_over_table. It creates the MV if an earlier run
+    died between the creation of the state and the creation of the MV. It removes a plan of another MV.
 -#}
 {% macro observe_state(backfill, reads_nothing=false) %}
     {%- set found = dbt_backfill.observe_tables(backfill, reads_nothing) -%}
     {%- if found.get('observed') -%}
-        {{ return(found.observed) }}
+        {{ return(dbt_backfill.without_plan_of_another_mv(backfill, found.observed)) }}
     {%- elif found.get('takeover') -%}
         {{ return(dbt_backfill.take_over_table(backfill, found)) }}
     {%- endif -%}
@@ -24,7 +24,21 @@
     {%- do dbt_backfill.create_backfill(backfill, missing.state) -%}
     {%- set properties = dbt_backfill.read_table_properties(backfill.mv) -%}
     {%- set made = dbt_backfill.observe_existing(backfill, found.existing, found.settings, properties) -%}
-    {{ return(dict(made, mv=none, analysis=missing.analysis)) }}
+    {{ return(dict(dbt_backfill.without_plan_of_another_mv(backfill, made), mv=none, analysis=missing.analysis)) }}
+{% endmacro %}
+
+
+{#-
+    Return what was observed without a plan of an earlier MV of this name. A late script has stored this plan, after that MV was dropped. No fence lets
+    its statements pass once the plan is removed.
+-#}
+{% macro without_plan_of_another_mv(backfill, observed) %}
+    {%- set state, planned = observed.state, observed.state.get('planned') -%}
+    {%- if not planned or planned.backfill_id == state.committed.backfill_id -%} {{ return(observed) }} {%- endif -%}
+    {%- set sql = 'update ' ~ backfill.progress.render() ~ ' set plan_id = null, plan_kind = null, plan = null where plan_id = '
+        ~ dbt_backfill.string_literal(planned.plan_id) -%}
+    {%- do dbt_backfill.run_table('remove the plan of an earlier MV', 'begin ' ~ dbt_backfill.get_state_statement(backfill, sql) ~ ' end') -%}
+    {{ return(dict(observed, state=dict(state, planned=none))) }}
 {% endmacro %}
 
 
@@ -50,7 +64,7 @@
         {%- set left = dbt_backfill.read_left_state(backfill, existing) -%}
         {%- if left is none -%}
             {%- do dbt_backfill.check_leftovers_are_ours(backfill, existing) -%}
-        {%- elif left.epoch > 0 -%}
+        {%- elif not left.committed or left.epoch > 0 -%}
             {%- do dbt_backfill.refuse_missing_mv(backfill) -%}
         {%- endif -%}
         {%- set missing = dbt_backfill.observe_missing(backfill, settings) -%}

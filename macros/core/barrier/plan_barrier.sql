@@ -52,6 +52,8 @@
         ) -%}
     {%- endif -%}
     {%- set is_own = plan.plan_id == attempt.plan.plan_id -%}
+    {#- A late script may have stored the plan of an earlier MV. The next run removes this plan. -#}
+    {%- if plan.get('backfill_id') != attempt.plan.get('backfill_id') -%} {%- do dbt_backfill.refuse_concurrent_run(plan) -%} {%- endif -%}
     {%- if not is_own and plan.kind != 'abandon' -%}
         {%- do dbt_backfill.check_model_of_plan(backfill, state.settings, plan, views) -%}
     {%- endif -%}

@@ -3,6 +3,7 @@
     executed word for word. The plan is abandoned if the data that the plan reads is gone, or if the MV is to be rebuilt anyway.
 -#}
 {% macro adopt_plan(backfill, state, observed, plan, rebuild) %}
+    {%- if plan.get('backfill_id') != state.committed.get('backfill_id') -%} {%- do dbt_backfill.refuse_concurrent_run(plan) -%} {%- endif -%}
     {#- A plan of the kind `rescale` or `abandon` is always executed. Such a plan reads nothing that can be lost, and a rebuild can follow it. -#}
     {%- set may_be_lost, lost = plan.kind not in ['rescale', 'abandon'], none -%}
     {%- if may_be_lost -%}
