@@ -46,11 +46,11 @@
         and not dbt_backfill.find_difference(backfill, missing.state.settings, missing.analysis, left.committed) -%}
     {%- set creation = dict(
         missing.state.committed, kind=how, sweeps=how == 'adopt', replaces=none if continues else left.committed.backfill_id,
-        mv_version=dbt_backfill.read_version(backfill, 'mv') if how == 'adopt' else none,
     ) -%}
     {%- set partitions = [] -%}
     {%- if how == 'adopt' -%}
         {%- set checked = dbt_backfill.check_adopted(backfill, existing.mv, properties, columns, creation.key) -%}
+        {%- set creation = dict(creation, mv_version=checked.version) -%}
         {%- set partitions, rows = checked.partitions, dbt_backfill.get_count_text(checked.row_count, 'row') -%}
         {%- do log(
             dbt_backfill.get_model_name(model) ~ ' adopts ' ~ mv ~ ': its ' ~ rows ~ (' is' if checked.row_count == 1 else ' are')
@@ -118,11 +118,13 @@
 {#-
     Refuse a table whose columns differ from the query's columns in name, type or order. Refuse a table on which barriers would fail: for example,
     Spark merges no rows into a table with an identity column. Refuse a table with duplicate or null keys, which no MERGE could repair. The check of
-    the keys takes one or two passes over the key columns. Return {'row_count': the table's number of rows, 'partitions': the names of its partition
-    columns in lower case}. `columns`, `keys`: the query's columns and key.
+    the keys takes one or two passes over the key columns. Return {'row_count': the table's number of rows, 'version': its version before the check of
+    the keys, 'partitions': the names of its partition columns in lower case}. `columns`, `keys`: the query's columns and key.
 -#}
 {% macro check_adopted(backfill, existing, properties, columns, keys) %}
     {%- do dbt_backfill.check_adoptable(backfill, existing, properties, config.get('tblproperties') or {}) -%}
+    {#- Later writes are foreign writes. -#}
+    {%- set version = dbt_backfill.read_version(backfill, 'mv') -%}
     {%- set name, present = backfill.mv.render(), dbt_backfill.get_table_columns(backfill.mv) -%}
     {%- set types = dbt_backfill.types_by_name(present) -%}
     {%- set described = dbt_backfill.run_table('describe ' ~ backfill.mv.identifier, 'describe table ' ~ name) -%}
@@ -195,7 +197,7 @@
         ) -%}
     {%- endif -%}
     {{ return({
-        'row_count': checked.row_count,
+        'row_count': checked.row_count, 'version': version,
         'partitions': dbt_backfill.find_partitions(described) | map('first') | map('lower') | list
             if backfill.options.file_format == 'delta' else [],
     }) }}

@@ -179,20 +179,20 @@
 -#}
 {% macro drop_generation(next, id) %}
     {%- if not dbt_backfill.exists_with_id(next.progress, id) -%} {{ return(false) }} {%- endif -%}
-    {%- set tags, drops = dbt_backfill.find_tags(dbt_backfill.read_state(next)), [] -%}
+    {%- set tags, drops = dbt_backfill.find_tags(dbt_backfill.read_state(next)), {} -%}
     {%- for table in ['staged', 'replica'] -%}
         {%- set properties = {} if dbt_backfill.load_table(next[table]) is none else dbt_backfill.find_own_copy(next[table]) -%}
         {%- if properties is not none -%}
             {%- set format = 'iceberg' if properties.get('format', '').startswith('iceberg') else 'delta' -%}
-            {%- do drops.append(dbt_backfill.get_drop_copy_sql(format, next[table], properties)) -%}
+            {%- do drops.update({table: dbt_backfill.get_drop_copy_sql(format, next[table], properties)}) -%}
         {%- endif -%}
     {%- endfor -%}
-    {%- if dbt_backfill.exists_with_id(next.mv, id) -%} {%- do drops.append('drop table if exists ' ~ next.mv.render()) -%} {%- endif -%}
-    {#- A history has no id. -#}
     {%- set history = dbt_backfill.find_own_copy(next.barriers) -%}
-    {%- if history is not none and 'dbt_backfill.id' not in history -%}
-        {%- do drops.append('drop table if exists ' ~ next.barriers.render()) -%}
-    {%- endif -%}
+    {#- A history has no id. A table of another writer stays. -#}
+    {%- set is_own = {'mv': dbt_backfill.exists_with_id(next.mv, id), 'barriers': 'dbt_backfill.id' not in (history or {'dbt_backfill.id': none})} -%}
+    {%- for table in ['mv', 'barriers', 'progress'] if is_own.get(table, true) -%}
+        {%- do drops.update({table: 'drop table if exists ' ~ next[table].render()}) -%}
+    {%- endfor -%}
     {%- set sql -%}
     begin
         declare exit handler for sqlexception begin end;
@@ -200,16 +200,12 @@
             select count(*) from {{ next.progress.render() }}
             where get_json_object(last, '$.backfill_id') = {{ dbt_backfill.string_literal(id) }}
         ) > 0 then
-            {%- for drop in drops %}
-            {{ drop }};
-            {%- endfor %}
-            drop table if exists {{ next.progress.render() }};
+            {{ drops.values() | join(';\n            ') }};
         end if;
     end
     {%- endset -%}
     {%- do dbt_backfill.run_table('drop the next generation', sql) -%}
-    {#- dbt still lists these tables. -#}
-    {%- for table in ['mv', 'barriers', 'staged', 'replica', 'progress'] -%} {%- do adapter.cache_dropped(next[table]) -%} {%- endfor -%}
+    {%- for table in drops -%} {%- do adapter.cache_dropped(next[table]) -%} {%- endfor -%}
     {%- do dbt_backfill.run_release(dict(next, name=dbt_backfill.get_model_name(model)), tags) -%}
     {%- if dbt_backfill.exists_with_id(next.progress, id) -%}
         {%- do exceptions.warn(

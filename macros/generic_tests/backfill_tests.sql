@@ -119,6 +119,6 @@
     {%- if original -%} {%- do dbt_backfill.refuse_copy(relations, original) -%} {%- endif -%}
     {%- if 'dbt_backfill.id' not in properties -%} {%- do dbt_backfill.refuse_foreign_mv(relations) -%} {%- endif -%}
     {%- set state = dbt_backfill.read_state(relations) -%}
-    {%- if state.committed.get('backfill_id') != properties['dbt_backfill.id'] -%} {%- do dbt_backfill.refuse_other_state(relations) -%} {%- endif -%}
+    {%- if (state.committed or {}).get('backfill_id') != properties['dbt_backfill.id'] -%} {%- do dbt_backfill.refuse_other_state(relations) -%} {%- endif -%}
     {{ return(dict(relations, state=state)) }}
 {% endmacro %}

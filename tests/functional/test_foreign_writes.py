@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from support.checks import assert_refused, model, refused_operation, source, state_versions
-from support.project import Interceptor, Proceed, Project, crash_before
+from support.project import Crash, Interceptor, Proceed, Project, crash_before
 
 pytestmark = [
     pytest.mark.profiles("session-delta", "session-iceberg", reason="depends on the format alone"),
@@ -196,6 +196,67 @@ def _writing(project: Project) -> Interceptor:
         proceed()
 
     return write
+
+
+def test_a_stored_plan_that_compares_the_mv_hides_no_write(built: Project) -> None:
+    version = built.current_version("up")
+    built.sql("update {schema}.up set v = 1 where id = 4")
+    built.run()
+    built.restore("up", version)
+    built.fail(intercept=crash_before("re-anchor"))
+    built.sql(WRITES["the same twice"])
+    built.run()  # executes the stored plan, which removes no duplicate keys
+    assert FOUND in built.run().output
+    assert is_exact(built, 60)
+
+
+@pytest.mark.profiles("session-iceberg", reason="on Delta a RESTORE is a commit")
+def test_a_rollback_in_the_middle_of_a_barrier_is_found_by_the_next(built: Project) -> None:
+    version = built.current_version("mv")
+
+    def roll_back(sql: str, proceed: Proceed) -> None:
+        if "commit the barrier" in sql:
+            built.restore("mv", version)
+        proceed()
+
+    built.sql("update {schema}.up set v = 1 where id = 4")
+    assert FOUND not in built.run(intercept=roll_back).output
+    assert "(a rollback)" in built.run().output
+    assert is_exact(built, 60)
+    assert FOUND not in built.run().output
+    assert is_exact(built, 80)
+
+
+def test_a_late_plan_of_a_dropped_mv_is_removed(built: Project) -> None:
+    late: list[str] = []
+
+    def keep(sql: str, proceed: Proceed) -> None:
+        if "plan the barrier 3" in sql:
+            late.append(sql)
+            raise Crash("the client was killed while the server planned")
+        proceed()
+
+    built.fail(intercept=keep)
+    built.operation("drop_backfill", model="mv")
+    built.write({"mv": model(QUERY, backfill_rate_limit=5)}, sources=["up"])
+    built.run()
+    built.run()
+    built.sql(late[0])
+    built.run()
+    assert is_exact(built, 15)
+    built.write({"mv": model(QUERY, barriers_per_run="all")}, sources=["up"])
+    built.run()
+    assert is_exact(built, 100)
+
+
+def test_a_state_without_rows_is_refused_with_a_way_out(built: Project) -> None:
+    built.sql("delete from {schema}.mv__progress")
+    assert_refused(built.fail(), "mv", "its state", "drop_backfill")
+    built.sql("drop table {schema}.mv")
+    assert_refused(built.fail(), "mv", "does not exist, but its state does", "drop_backfill")
+    built.operation("drop_backfill", model="mv")
+    built.run()
+    assert is_exact(built, 20)
 
 
 def test_a_write_is_not_forgotten_if_its_comparison_is_given_up(built: Project) -> None:

@@ -164,6 +164,19 @@ def test_a_next_generation_with_a_key_of_another_name_may_go_before_it_is_put_in
     assert project.run("--select", "mv").message("mv") == "CAUGHT UP"
 
 
+def test_a_table_of_the_users_in_the_place_of_the_next_generation_stays(project: Project) -> None:
+    write(project, NEW)
+    dies = crash_before("drop the next generation")
+    project.fail("--full-refresh", "--select", "mv", intercept=dies)
+    project.sql("drop table {schema}.mv__next")
+    project.sql(f"create table {{schema}}.mv__next using {project.file_format} as select 1 as mine")
+    project.run("--select", "mv")
+    assert project.rows("select * from {schema}.mv__next") == [(1,)]
+    assert existing_tables(project, *NEXT) == ["mv__next"]
+    project.run("--select", "mv")
+    assert project.rows("select * from {schema}.mv") == new_rows(project)
+
+
 def test_a_next_generation_is_not_dropped_where_a_table_beside_its_mv_is_not_ours(
     project: Project,
 ) -> None:

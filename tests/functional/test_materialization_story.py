@@ -342,9 +342,11 @@ def test_one_id_stands_in_all_three_tables(
     assert {row["backfill_id"] for row in barriers} == {of_mv}
 
 
-def test_the_mv_is_a_table_that_others_can_follow(project: Project, story: Any) -> None:
-    followable, isolated = project.format.followable, SERIALIZABLE[project.file_format]
-
-    assert project.table_properties("mv").items() >= {**followable, **isolated}.items()
-    for table in ("mv__progress", "mv__barriers"):
-        assert project.table_properties(table).items() >= isolated.items()
+def test_the_tables_are_serializable_and_no_feed_is_written_for_nobody(
+    project: Project, story: Any
+) -> None:
+    isolated = SERIALIZABLE[project.file_format]
+    for table in ("mv", "mv__progress", "mv__barriers"):
+        properties = project.table_properties(table)
+        assert properties.items() >= isolated.items()
+        assert "delta.enableChangeDataFeed" not in properties

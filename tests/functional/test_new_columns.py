@@ -325,7 +325,7 @@ def test_a_query_that_does_more_is_refused_by_what_it_does(others: Project) -> N
             facts = "its query changed since its last barrier, and more than new columns changed: "
             assert_refused(result, name, facts, why)
     assert_refused(result, "rebuilt", "the columns of its query changed from (id: int, n: int)")
-    assert_refused(result, "stray", "already has a column of this name that is not from")
+    assert_refused(result, "stray", "has the column m, which its query does not return")
     assert_refused(result, "vnodes", "the vnodes of the MV have different positions")
 
 

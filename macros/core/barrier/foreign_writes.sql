@@ -46,9 +46,9 @@
         ) ~ ')' -%}
         {%- set found = dbt_backfill.run_json('read the snapshots of ' ~ relations.mv.identifier, sql, relations.mv)[0] -%}
     {%- else -%}
-        {#- No statement of the adoption itself changes a row. -#}
-        {%- set plans = ([planned] if planned else [])
-            + ([committed] if committed.kind != 'adopt' and (committed.get('mv_unclear') or not planned) else []) -%}
+        {#- No barrier executes the plan of epoch 0. -#}
+        {%- set plans = ([planned] if planned else []) + ([committed] if committed.kind not in ['create', 'adopt', 'replace']
+            and (committed.get('mv_unclear') or not planned) else []) -%}
         {%- set found = dbt_backfill.read_foreign_write(relations.mv, known, own, plans) -%}
     {%- endif -%}
     {%- set foreign = recorded or found.get('foreign_write') -%}
@@ -108,7 +108,7 @@
 {#-
     Return a select of one row about an Iceberg MV. `version` is its current snapshot (the text 'none' if the MV has no snapshot). `foreign_write` is
     the newest write since the snapshot `known` that no barrier has made, see observe_mv. The select walks from the current snapshot to its parent,
-    and on to each earlier ancestor. A snapshot after `known` that is no ancestor was rolled back.
+    and on to each earlier ancestor. A snapshot of `own` that is no ancestor was rolled back.
 
     The branch is read before the snapshots. So the list of snapshots has the current snapshot, even if another snapshot is committed during the read.
 
@@ -120,8 +120,8 @@
       stops (list): those marks of `own` at which the walk ends, because the plan has replaced every earlier write.
 -#}
 {% macro get_foreign_write_sql(relations, backfill_id, known, own, stops=[]) -%}
-    {%- set mv, marked = relations.mv.render(), 'coalesce(commits[walk.at].mark in ({}), false)' -%}
-    {%- set is_own = marked.format("'" ~ own | join("', '") ~ "'") -%}
+    {%- set mv, marked, marks = relations.mv.render(), 'coalesce(commits[walk.at].mark in ({}), false)', "'" ~ own | join("', '") ~ "'" -%}
+    {%- set is_own = marked.format(marks) -%}
     {%- set from_start = known == 'none' -%}
     {%- set write = 'struct<text: string, replaced: boolean, plan: string>' -%}
     select
@@ -133,7 +133,7 @@
             sequence(1, size(commits) + 1),
             named_struct('at', head, 'found', cast({{ 'null' if from_start else "case
                 when head is null then named_struct('text', 'a replacement by a table without a snapshot', 'replaced', true, 'plan', null)
-                when undone is not null then named_struct('text', concat('a rollback of snapshot ', undone), 'replaced', true, 'plan', null)
+                when exists(undone, id -> commits[id].mark in (" ~ marks ~ ")) then named_struct('text', 'a rollback', 'replaced', true, 'plan', null)
             end" }} as {{ write }})),
             (walk, _) -> case
                 when walk.at is null {{- '' if from_start else ' or walk.at = ' ~ known }} then walk
@@ -167,12 +167,8 @@
         from {{ mv }}.snapshots
     )
     cross join (
-        {#- After a plan that replaces the MV, an earlier snapshot is no ancestor either. #}
-        select max(history.snapshot_id) as undone
-        from {{ mv }}.history as history
-        join {{ mv }}.snapshots as known
-        on known.snapshot_id = {{ 'null' if from_start or stops else known }} and history.made_current_at > known.committed_at
-        where not history.is_current_ancestor
+        {#- If a plan replaces the MV and is executed twice, its first snapshot is no ancestor either. #}
+        select collect_list(snapshot_id) as undone from {{ mv }}.history where not is_current_ancestor {{- ' and false' if stops }}
     )
     {%- endif %}
 {%- endmacro %}
