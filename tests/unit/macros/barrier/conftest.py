@@ -63,6 +63,10 @@ class Progress:
             return str(error)
         return passes
 
+    def run(self, sql: str) -> int:
+        """Execute a statement that was sent. Return how many rows it changes."""
+        return self._duck.execute(sql)
+
     def move(self, transition: str, *arguments: Any, **values: Any) -> int:
         """Execute the statements of a macro that changes the state. Return how many rows they
         change.

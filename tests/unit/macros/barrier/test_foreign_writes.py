@@ -21,6 +21,9 @@ def entry(operation: str) -> dict[str, Any]:
     return {"operation": operation, "parameters": "{}"}
 
 
+REPLACED = entry("CREATE OR REPLACE TABLE AS SELECT")
+
+
 @pytest.fixture
 def look(macros: Macros, relations: Any, make_state: Any, make_plan: Any) -> Look:
     """Return the foreign write of a Delta MV, and how often its log was read.
@@ -91,18 +94,87 @@ def test_the_alterations_and_replacements_of_a_plan_have_no_mark(
     assert look(entry("ADD COLUMNS"), planned=fills)[0] is None
     assert look(entry("ADD COLUMNS"), planned=make_plan(plan_id="p3"))[0] is not None
 
-    replaced = entry("CREATE OR REPLACE TABLE AS SELECT")
-    assert look(replaced, planned=make_plan(plan_id="p3", kind="reset"))[0] is None
-    assert look(replaced)[0] is not None
+    assert look(REPLACED, planned=make_plan(plan_id="p3", kind="reset"))[0] is None
+    assert look(REPLACED)[0] is not None
 
 
-def test_what_a_comparison_has_repaired_is_no_write(look: Look) -> None:
-    compared = {"kind": "reanchor", "mv_unclear": True}
+@pytest.mark.parametrize("kind", ["reset", "swap"])
+@pytest.mark.parametrize("statement", [merge("p2"), REPLACED])
+def test_what_a_plan_has_replaced_is_no_write(look: Look, kind: str, statement: Any) -> None:
+    replaced = {"kind": kind, "mv_unclear": True}
 
-    assert look(entry("UPDATE"), merge("p2"), last=compared) == (None, 1)
-    assert look(merge("p2"), entry("UPDATE"), last=compared)[0] == "UPDATE in version 7, at now"
-    assert look(entry("UPDATE"), merge("p2"), last={"mv_unclear": True})[0] is not None
-    assert look(entry("UPDATE"), merge("p2"), last={**compared, "touched": []})[0] is not None
+    assert look(entry("UPDATE"), statement, last=replaced) == (None, 1)
+    assert look(statement, entry("UPDATE"), last=replaced)[0] == "UPDATE in version 7, at now"
+    # A repair of the plan may have been sent after the write.
+    repaired = merge("p2 repair")
+    assert look(entry("UPDATE"), repaired, last=replaced)[0] == "UPDATE in version 6, at now"
+
+
+@pytest.mark.parametrize("kind", ["reset", "swap"])
+def test_what_the_stored_plan_has_replaced_is_no_write(
+    look: Look, make_plan: Any, kind: str
+) -> None:
+    planned = make_plan(plan_id="p3", kind=kind)
+
+    assert look(entry("UPDATE"), REPLACED, planned=planned) == (None, 1)
+    assert look(REPLACED, entry("UPDATE"), planned=planned)[0] == "UPDATE in version 7, at now"
+    # The statement may be one of the committed plan, before the write.
+    unclear = {"mv_unclear": True}
+    found, _ = look(entry("UPDATE"), merge("p2"), planned=planned, last=unclear)
+    assert found == "UPDATE in version 6, at now"
+
+
+@pytest.mark.parametrize(
+    "compares",
+    [
+        {"kind": "reanchor"},
+        {"kind": "reanchor", "removes_duplicates": True},
+        {"kind": "reanchor", "touched": []},
+        {"kind": "sweep", "removes_duplicates": True},
+        {},
+    ],
+)
+def test_a_write_before_a_comparison_is_found(look: Look, make_plan: Any, compares: Any) -> None:
+    """The comparison may have been planned before the write."""
+    planned = make_plan(plan_id="p3", **compares)
+    update = "UPDATE in version 6, at now"
+
+    assert look(entry("UPDATE"), merge("p3"), planned=planned)[0] == update
+    assert look(entry("UPDATE"), merge("p2"), last={**compares, "mv_unclear": True})[0] == update
+    assert look(merge("p3"), planned=planned)[0] is None
+
+
+@pytest.mark.parametrize(
+    ("plan", "repairs"),
+    [
+        ({"kind": "reset"}, True),
+        ({"kind": "swap"}, True),
+        ({"kind": "reanchor", "removes_duplicates": True}, True),
+        ({"kind": "sweep", "removes_duplicates": True}, True),
+        ({"kind": "reanchor"}, False),
+        ({"kind": "sweep"}, False),
+        ({"kind": "reanchor", "removes_duplicates": True, "touched": []}, False),
+        ({"kind": "advance", "removes_duplicates": True}, False),
+        ({"kind": "fill"}, False),
+        ({"kind": "rescale"}, False),
+        ({"kind": "abandon"}, False),
+    ],
+)
+def test_a_comparison_repairs_only_if_it_removes_duplicates(
+    macros: Macros, make_plan: Any, plan: Any, repairs: bool
+) -> None:
+    """A write may have added a key twice."""
+    assert bool(macros.call("kind_of", make_plan(**plan))["repairs"]) is repairs
+
+
+def test_a_write_before_the_first_barrier_of_an_adopted_mv_is_found(look: Look) -> None:
+    """The adoption has recorded the version of the table, and changes only its properties."""
+    adopted = {"kind": "adopt", "sweeps": True}
+
+    assert look(entry("SET TBLPROPERTIES"), last=adopted) == (None, 1)
+    for operation in ("UPDATE", "CREATE OR REPLACE TABLE AS SELECT"):
+        found, _ = look(entry("SET TBLPROPERTIES"), entry(operation), last=adopted)
+        assert found == f"{operation} in version 7, at now"
 
 
 def test_commits_that_are_not_listed_any_more_count(macros: Macros, look: Look) -> None:

@@ -103,7 +103,7 @@ def test_what_a_run_that_died_has_not_created_is_created_before_anything_else(
 ) -> None:
     created: list[Any] = []
     macros.stub("create_backfill", lambda backfill, state: created.append(state))
-    planned = {"epoch": 1, "kind": "advance"}
+    planned = {"epoch": 1, "kind": "advance", "backfill_id": "b1"}
     observed = observe(exist, epoch=0, last_epoch=0, planned=planned, committed=CREATED)
     state = observed["state"]
 
@@ -112,6 +112,47 @@ def test_what_a_run_that_died_has_not_created_is_created_before_anything_else(
     assert [state["missing"] for state in created] == [True]
     assert state["planned"] == planned
     assert not state.get("missing")
+
+
+def test_a_plan_of_an_earlier_mv_is_removed_from_what_a_run_that_died_has_not_created(
+    macros: Macros, observe: Observe
+) -> None:
+    macros.stub("create_backfill", lambda *_: None)
+    planned = {"epoch": 1, "kind": "advance", "backfill_id": "b0", "plan_id": "late"}
+    observed = observe("p", epoch=0, last_epoch=0, planned=planned, committed=CREATED)
+
+    assert observed["state"]["planned"] is None
+    assert "plan_id = 'late'" in macros.statements[-1].sql
+
+
+def test_a_plan_of_an_earlier_mv_is_removed(
+    macros: Macros, observe: Observe, progress: Any, make_plan: Any, with_plan: Any
+) -> None:
+    """A late script of the earlier MV has stored it."""
+    late = make_plan(plan_id="late", backfill_id="b0")
+    state = observe(planned=late)["state"]
+    [_, removal] = macros.statements
+
+    assert state["planned"] is None
+    assert (state["epoch"], state["committed"]["backfill_id"]) == (2, "b1")
+
+    columns = ("epoch", "plan_id", "plan_kind", "plan", "last")
+    progress.fill(last="the committed plan", **with_plan(plan_id="late", backfill_id="b0"))
+    [kept, *_] = progress.read("last")
+    assert progress.run(removal.sql) == 2
+    assert progress.read(*columns) == [(2, None, None, None, kept), (2, None, None, None, None)]
+
+    # A plan that was stored meanwhile stays.
+    progress.fill(**with_plan())
+    assert progress.run(removal.sql) == 0
+    assert progress.read("plan_id", "plan_kind") == [("p3", "advance")] * 2
+
+
+def test_a_plan_of_this_mv_stays(macros: Macros, observe: Observe, make_plan: Any) -> None:
+    planned = make_plan(plan_id="left")
+
+    assert observe(planned=planned)["state"]["planned"] == planned
+    assert len(macros.statements) == 1
 
 
 def test_what_was_begun_for_another_model_is_created_anew(macros: Macros, observe: Observe) -> None:

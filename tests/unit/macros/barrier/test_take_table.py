@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from hashlib import md5
 from types import SimpleNamespace
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from support.duck import Duck
 from support.macros import Macros
 
 MARKED = {"dbt_backfill.adopt": md5(b"model.p.mv").hexdigest()}
@@ -103,22 +105,46 @@ def test_what_is_to_be_adopted_is_not_emptied_by_a_full_refresh(taking: Any, ref
 def test_a_run_that_died_is_completed_or_gives_way(
     macros: Macros, left_with: Any, make_plan: Any, left: Any, replaces: str | None
 ) -> None:
-    assert left_with(epoch=0, committed=make_plan(epoch=0, **left)) == replaces
+    creation = left_with(epoch=0, committed=make_plan(epoch=0, **left))
+
+    assert (creation["kind"], creation["replaces"]) == ("adopt", replaces)
 
 
-def test_the_state_of_another_table_is_refused(left_with: Any, refused: Any) -> None:
+def test_the_version_of_an_adopted_table_is_known_from_the_start(
+    macros: Macros, duck: Duck, left_with: Any, options: Any, make_plan: Any
+) -> None:
+    """The first barrier can then find a write that came after the adoption."""
+    left = {"epoch": 0, "committed": make_plan(epoch=0, kind="adopt")}
+    creation = left_with(**left)
+
+    assert creation["mv_version"] == "7"
+    [read] = [statement.sql for statement in macros.statements]
+    assert read.endswith("describe history lake.mv limit 1")
+    [(stored,)] = duck.rows(f"select {macros.call('get_plan_json_sql', creation)}")
+    assert json.loads(stored)["mv_version"] == "7"
+
+    options["file_format"] = "iceberg"
+    assert left_with(**left)["mv_version"] == "none"
+    assert len(macros.statements) == 1
+
+
+@pytest.mark.parametrize("left", [{"epoch": 3}, {"epoch": 0, "committed": None}])
+def test_the_state_of_another_table_is_refused(left_with: Any, refused: Any, left: Any) -> None:
     with refused(
         "lake.mv__progress exists, but is the state of an earlier table with the name lake.mv. "
         "Drop the state and the history: dbt run-operation drop_backfill --args '{model: mv, "
     ):
-        left_with(epoch=3)
+        left_with(**left)
 
 
 @pytest.fixture
 def left_with(
     macros: Macros, backfill: Any, analysis: Any, existing: Any, make_state: Any
 ) -> Callable[..., Any]:
-    """Return the id of the state that is replaced if the table is adopted, or None."""
+    """Return the plan of epoch 0 with which the table is adopted, over this state.
+
+    The table has the version 7.
+    """
 
     def left_with(**state: Any) -> Any:
         created: list[Any] = []
@@ -131,9 +157,10 @@ def left_with(
         }.items():  # fmt: skip
             macros.stub(name, lambda *_, answer=answer: answer)
         macros.stub("create_backfill", lambda _, state, *__: created.append(state))
+        macros.results = [[{"version": 7}]]
         found = {"existing": existing("progress"), "properties": MARKED, "takeover": "adopt"}
         macros.call("take_over_table", backfill, {**found, "settings": {}})
-        return created[0]["committed"]["replaces"]
+        return created[0]["committed"]
 
     return left_with
 
@@ -174,6 +201,7 @@ def test_it_is_said_what_an_adoption_is_about_to_do(
         "check_adopted": {"row_count": count, "partitions": []},
     }.items():  # fmt: skip
         macros.stub(name, lambda *_, answer=answer: answer)
+    macros.results = [[{"version": 7}]]
     found = {"existing": existing(), "properties": MARKED, "takeover": "adopt", "settings": {}}
     macros.call("take_over_table", backfill, found)
 

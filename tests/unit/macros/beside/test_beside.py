@@ -165,35 +165,83 @@ DELTA = {"dbt_backfill.format": "2"}
 ICEBERG = {"dbt_backfill.format": "2", "format": "iceberg/parquet"}
 
 
+NEXT = {"dbt_backfill.id": "n1", **DELTA}
+OTHER = {"dbt_backfill.id": "n2", **DELTA}
+
+
 @pytest.mark.parametrize(
-    ("there", "copies"),
+    ("there", "dropped"),
     [
-        ({}, ["mv__staged", "mv__replica"]),
-        ({"mv__staged": DELTA}, ["mv__staged", "mv__replica"]),
-        ({"mv__replica": ICEBERG}, ["mv__staged", "mv__replica purge"]),
-        ({"mv__staged": {}}, ["mv__replica"]),
-        ({"mv__staged": {}, "mv__replica": {}}, []),
+        ({}, ["staged", "replica", "", "barriers", "progress"]),
+        ({"staged": DELTA}, ["staged", "replica", "", "barriers", "progress"]),
+        ({"replica": ICEBERG}, ["staged", "replica purge", "", "barriers", "progress"]),
+        ({"staged": {}}, ["replica", "", "barriers", "progress"]),
+        ({"staged": {}, "replica": {}}, ["", "barriers", "progress"]),
+        # A run that died before has dropped these.
+        ({"": None, "barriers": None}, ["staged", "replica", "progress"]),
+        ({"": OTHER}, ["staged", "replica", "barriers", "progress"]),
+        ({"": {}}, ["staged", "replica", "barriers", "progress"]),
+        ({"barriers": {}}, ["staged", "replica", "", "progress"]),
+        # An MV may have the name that the history would have.
+        ({"barriers": OTHER}, ["staged", "replica", "", "progress"]),
+        ({"barriers": NEXT}, ["staged", "replica", "", "progress"]),
     ],
 )
 def test_no_table_of_others_is_dropped_with_a_generation(
-    macros: Macros, relations: Any, there: Any, copies: list[str]
+    macros: Macros, relations: Any, there: Any, dropped: list[str]
 ) -> None:
-    """Another writer's table has the name that the copy of the next generation would have.
+    """Another writer's table has the name that a table of the next generation would have.
 
-    Dropping an Iceberg table would delete its files too.
+    Dropping an Iceberg table would delete its files too. `there` has the properties of tables, or
+    None for a table that does not exist. Without an entry, the tables of the generation `n1` exist,
+    but no copy.
     """
+    next = macros.call("get_next_relations", relations["mv"])
+    tables = {"": NEXT, "progress": NEXT, "barriers": DELTA} | there
+    by_name = {
+        "mv__next" + (f"__{table}" if table else ""): properties
+        for table, properties in tables.items()
+        if properties is not None
+    }
+    forgotten: list[Any] = []
+
+    def run(step: str, sql: str) -> None:
+        sent.append(sql)
+        del by_name["mv__next__progress"]
+
+    sent: list[str] = []
     macros.context["model"] = {"name": "mv"}
-    standing = iter([True, False])
+    macros.context["adapter"].cache_dropped = forgotten.append
+
+    def find(relation: Any) -> Any:
+        return relation if relation.identifier in by_name else None
+
     for name, answer in {
-        "exists_with_id": lambda *_: next(standing),
         "read_state": lambda *_: {},
         "find_tags": lambda *_: [],
-        "load_table": lambda relation: relation if relation.identifier in there else None,
-        "find_table": lambda relation: relation,
-        "read_table_properties": lambda relation: there[relation.identifier],
+        "load_table": find,
+        "find_table": find,
+        "read_table_properties": lambda relation: by_name[relation.identifier],
+        "run_table": run,
     }.items():
         macros.stub(name, answer)
-    assert macros.call("drop_generation", relations, "b1")
-    (statement,) = macros.statements
-    dropped = re.findall(r"drop table if exists lake\.(.*);", statement.sql)
-    assert dropped == ["mv", "mv__barriers", *copies, "mv__progress"]
+    assert macros.call("drop_generation", next, "n1")
+    (script,) = sent
+    assert macros.statements == []
+    found = re.findall(r"drop table if exists lake\.mv__next(.*);", script)
+    assert [name.removeprefix("__") for name in found] == dropped
+    # dbt listed the tables at the start of the run.
+    assert {next[name] for name in ("mv", "progress", "barriers")} <= {*forgotten}
+    assert macros.logged == []
+
+
+@pytest.mark.parametrize("properties", [None, OTHER, {}])
+def test_a_generation_without_its_state_is_not_dropped(
+    macros: Macros, relations: Any, properties: Any
+) -> None:
+    next = macros.call("get_next_relations", relations["mv"])
+    macros.stub("find_table", lambda relation: None if properties is None else relation)
+    macros.stub("read_table_properties", lambda relation: properties)
+
+    assert macros.call("drop_generation", next, "n1") is False
+    assert macros.statements == []

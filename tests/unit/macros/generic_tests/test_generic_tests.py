@@ -12,6 +12,9 @@ from dbt_common.exceptions import CompilationError
 from support.duck import Duck
 from support.macros import Macros, Table
 
+# The properties of an MV and of its state. A committed plan of `make_plan` has the same id.
+OURS = {"dbt_backfill.id": "b1", "dbt_backfill.format": "2"}
+
 
 @pytest.fixture(autouse=True)
 def lake(macros: Macros) -> None:
@@ -19,8 +22,12 @@ def lake(macros: Macros) -> None:
 
     The node that runs is the test, which has another name than the model.
     """
-    mv = Table(columns={"k": "bigint", "m": "map<string,int>"})
-    macros.tables = {"lake.mv": mv, "lake.mv__progress": Table(), "lake.mv__barriers": Table()}
+    columns = {"k": "bigint", "m": "map<string,int>"}
+    macros.tables = {
+        "lake.mv": Table(columns=columns, properties={**OURS}),
+        "lake.mv__progress": Table(properties={**OURS}),
+        "lake.mv__barriers": Table(properties={"dbt_backfill.format": "2"}),
+    }
     macros.context["model"] = {"name": "backfill_complete_mv"}
     macros.context["graph"] = SimpleNamespace(nodes={})
 
@@ -134,6 +141,7 @@ def test_a_part_of_an_mv_is_not_tested(macros: Macros, test: str) -> None:
 def test_a_relation_without_state_is_refused_by_its_own_name(
     macros: Macros, test: str, missing: str
 ) -> None:
+    macros.tables["lake.mv"].properties = {}
     del macros.tables[f"lake.{missing}"]
 
     assert _refusal(macros, test) == (
@@ -160,6 +168,44 @@ def test_a_clone_without_a_state_of_its_own_is_refused_as_what_it_is(
     macros.tables.pop(f"lake.{missing}", None)
 
     assert _refusal(macros, test).startswith(f"backfilled_mv mv: {told}")
+
+
+@pytest.mark.parametrize("test", ["backfill_complete", "backfill_consistent"])
+def test_an_mv_whose_state_is_gone_is_refused(macros: Macros, test: str) -> None:
+    del macros.tables["lake.mv__progress"]
+
+    assert _refusal(macros, test).startswith(
+        "backfilled_mv mv: its state is missing: lake.mv__progress does not exist. "
+    )
+
+
+@pytest.mark.parametrize("test", ["backfill_complete", "backfill_consistent"])
+@pytest.mark.parametrize(("table", "state"), [("b2", "b1"), ("b1", "b2")])
+def test_a_table_with_another_id_than_the_state_is_refused(
+    macros: Macros, stored: Callable[..., str], make_plan: Any, test: str, table: str, state: str
+) -> None:
+    """The state says nothing about the rows of that table."""
+    macros.tables["lake.mv"].properties["dbt_backfill.id"] = table
+    macros.results = [[[stored(committed=make_plan(epoch=2, backfill_id=state))]]]
+
+    assert _refusal(macros, test) == (
+        "backfilled_mv mv: lake.mv__progress exists, but is the state of an earlier table with the "
+        "name lake.mv. Drop the state and the history: dbt run-operation drop_backfill --args "
+        "'{mv: lake.mv, keep_mv: true}'."
+    )
+
+
+@pytest.mark.parametrize("test", ["backfill_complete", "backfill_consistent"])
+def test_a_table_without_an_id_is_refused_beside_the_state_of_an_mv(
+    macros: Macros, stored: Callable[..., str], test: str
+) -> None:
+    macros.tables["lake.mv"].properties = {"delta.minReaderVersion": "1"}
+    macros.results = [[[stored()]]]
+
+    assert _refusal(macros, test).startswith(
+        "backfilled_mv mv: lake.mv exists, but was not made by this materialization. "
+    )
+    assert macros.statements == []  # the state of another table is not read
 
 
 def _model(name: str, alias: str, schema: str = "lake", **other: Any) -> dict[str, Any]:

@@ -38,6 +38,16 @@ def test_a_plan_may_be_given_up_once_the_upstream_has_another_version(
         assert may_give_up(sources=sources) is has_gone_on
 
 
+@pytest.mark.parametrize("kind", ["advance", "rescale", "abandon"])
+def test_a_plan_of_an_earlier_mv_is_not_adopted(
+    macros: Macros, backfill: Any, make_state: Any, make_plan: Any, refused: Any, kind: str
+) -> None:
+    """The next run removes it."""
+    late = make_plan(kind=kind, backfill_id="b0", planned_at="2024-05-01T10:00:00")
+    with refused("another run changed the state while this run executed the barrier 3. Nothing"):
+        macros.call("adopt_plan", backfill, make_state(), {"version": "17"}, late, None)
+
+
 # -- a plan that an earlier run left ----------------------------------------------------------
 
 

@@ -18,8 +18,9 @@ from dbt_common.exceptions import CompilationError
 from support.duck import Duck
 from support.macros import Macros
 
-OURS = {"plan_id": "p3", "kind": "advance"}
-THEIRS = {"plan_id": "theirs", "kind": "advance"}
+OURS = {"plan_id": "p3", "kind": "advance", "backfill_id": "b1"}
+THEIRS = {**OURS, "plan_id": "theirs"}
+REANCHOR = {"plan_id": "p4", "kind": "reanchor", "backfill_id": "b1"}
 CHECKED = {"row_count": 9, "null_keys": 0, "duplicates": False, "upstream_row_count": 77}
 STAGED = {"count": 3, "null_keys": 0, "suspects": 0}
 MERGED = {"upserts": 2, "drops": 1}
@@ -250,6 +251,17 @@ def test_the_plan_of_another_run_has_to_be_one_of_this_model(
     assert (settings, plan, views) == (make_state()["settings"], THEIRS, stood["views"])
 
 
+@pytest.mark.parametrize("kind", ["advance", "abandon", "rescale"])
+def test_the_plan_of_an_earlier_mv_is_left_to_the_next_run(
+    plan_barrier: Callable[..., Any], stood: Any, refused: Any, kind: str
+) -> None:
+    """A late script of an MV that was dropped has stored it. It may have the same query."""
+    late = {**THEIRS, "kind": kind, "epoch": 3, "backfill_id": "b0"}
+    with refused("another run changed the state while this run executed the barrier 3. Nothing"):
+        plan_barrier({"plan": late, "checked": CHECKED})
+    assert "checked" not in stood
+
+
 def test_a_plan_without_changes_stands_without_a_stage(
     plan_barrier: Callable[..., Any], stood: Any, make_plan: Any
 ) -> None:
@@ -334,7 +346,7 @@ def test_a_range_is_read_from_the_upstream_where_its_copy_is_gone(
 def test_changes_without_a_key_are_a_reanchor(plan_barrier: Callable[..., Any], stood: Any) -> None:
     stands, scripts = plan_barrier(
         {"staged": {**STAGED, "null_keys": 1}, "checked": {**CHECKED, "duplicates": True}},
-        {"plan": {"plan_id": "p4", "kind": "reanchor"}, "checked": CHECKED},
+        {"plan": REANCHOR, "checked": CHECKED},
     )
 
     assert stands["kind"] == "reanchor"
@@ -354,7 +366,7 @@ def test_a_reanchor_knows_what_the_copy_was_for_that_the_plan_had(
     copy = {"role": "replica", "relation": "lake.mv__replica", "definition": "noted"}
     _, scripts = plan_barrier(
         {"staged": {**STAGED, "null_keys": 1}, "checked": CHECKED},
-        {"plan": {"plan_id": "p4", "kind": "reanchor"}, "checked": CHECKED},
+        {"plan": REANCHOR, "checked": CHECKED},
         sources=[make_source(), make_source(**copy)],
     )
 
@@ -377,7 +389,7 @@ def test_a_changed_key_that_stands_twice_in_the_version_is_refused(
 def test_changes_that_are_gone_are_a_reanchor(plan_barrier: Callable[..., Any], stood: Any) -> None:
     stands, scripts = plan_barrier(
         {"lost": True, "checked": CHECKED},
-        {"plan": {"plan_id": "p4", "kind": "reanchor"}, "checked": CHECKED},
+        {"plan": REANCHOR, "checked": CHECKED},
     )
 
     assert stands["kind"] == "reanchor"
@@ -411,7 +423,7 @@ def test_a_plan_of_another_run_that_was_committed_meanwhile_is_not_planned_over(
 
 
 def test_a_plan_that_was_given_up_meanwhile_stands(plan_barrier: Callable[..., Any]) -> None:
-    given_up = {"plan_id": "theirs", "kind": "abandon"}
+    given_up = {**THEIRS, "kind": "abandon"}
 
     assert plan_barrier({"plan": given_up, "checked": CHECKED})[0] == given_up
 
