@@ -205,7 +205,9 @@
     end
     {%- endset -%}
     {%- do dbt_backfill.run_table('drop the next generation', sql) -%}
-    {%- for table in drops -%} {%- do adapter.cache_dropped(next[table]) -%} {%- endfor -%}
+    {%- for table in ['mv', 'barriers', 'staged', 'replica', 'progress'] if table in drops or dbt_backfill.find_table(next[table]) is none -%}
+        {%- do adapter.cache_dropped(next[table]) -%}
+    {%- endfor -%}
     {%- do dbt_backfill.run_release(dict(next, name=dbt_backfill.get_model_name(model)), tags) -%}
     {%- if dbt_backfill.exists_with_id(next.progress, id) -%}
         {%- do exceptions.warn(

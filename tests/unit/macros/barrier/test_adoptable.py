@@ -12,7 +12,7 @@ import pytest
 from support.macros import Macros
 
 COLUMNS = [{"name": "k", "type": "bigint"}, {"name": "Shard", "type": "string"}]
-FOUND = {"row_count": 7, "partitions": []}
+FOUND = {"row_count": 7, "version": "5", "partitions": []}
 PLAN = "== Analyzed Logical Plan ==\nMerge\n\n== Optimized Logical Plan ==\nMerge\n"
 
 
@@ -33,7 +33,7 @@ def check(macros: Macros, backfill: Any, keys: Any, relations: Any) -> Callable[
         macros.stub("get_table_columns", lambda relation: list(columns))
         macros.stub("find_char_columns", lambda relations: [dict(chars)])
         found = {"row_count": 7, "null_keys": 0, "duplicates": False, **dict(checked)}
-        macros.results = [shown, [[plan]], [[json.dumps(found)]]]
+        macros.results = [[{"version": 5}], shown, [[plan]], [[json.dumps(found)]]]
         macros.results += [[[json.dumps({"key": key})] for key in twice]] if twice else [[]]
         return macros.call("check_adopted", backfill, relations["mv"], {}, COLUMNS, keys)
 
@@ -43,7 +43,8 @@ def check(macros: Macros, backfill: Any, keys: Any, relations: Any) -> Callable[
 def test_a_table_of_the_columns_of_the_query_is_adopted(macros: Macros, check: Any) -> None:
     assert check() == FOUND
     assert check([{"name": "K", "type": "bigint"}, {"name": "shard", "type": "string"}]) == FOUND
-    explained = " ".join(macros.statements[1].sql.split())
+    assert macros.statements[0].sql.endswith("describe history lake.mv limit 1")
+    explained = " ".join(macros.statements[2].sql.split())
     assert "explain extended merge into lake.mv as mv using (" in explained
     assert "on mv.`k` = changes.`k` and mv.`shard` = changes.`shard`" in explained
 
@@ -81,6 +82,7 @@ def test_what_a_delta_table_is_partitioned_by_is_told(
     assert check(shown=shown)["partitions"] == ["shard"]
 
     options["file_format"] = "iceberg"
+    macros.stub("read_version", lambda *_: macros.results.pop(0)[0]["version"])
     assert check(shown=shown)["partitions"] == []
 
 
