@@ -71,8 +71,8 @@
       needed_feed(upstream, options, sql)         the change table that has the upstream's changes; refuse a model without a change table.
         `options`: the result of read_change_feed
       noted_feed(source)                          the change table that a plan has recorded
-      bounds_sql(upstream, keys, window, counts)  a select of JSON, {'bounds': for each number n of `counts`, the key of the n-th row of the window,
-        as texts of literals; null if the window has fewer rows}. `window` is a predicate
+      bounds_sql(upstream, keys, window, counts)  a select of JSON, {'bounds': for each number of `counts` the key after that number of rows of the
+        window, as texts of literals, distinct and in the order of the backfill; absent if there are fewer rows}. `window` is a predicate
       stage_range(backfill, state, observed, plan, again)    copy the rows of a plan, and wait until the feed has the events of all
         commits that the rows may show. Return {'plan': the plan with the copy as a source of the role `stage`, 'unclear', 'waits', 'seen'}
       stage_kept(stage)                           true if the rows that were staged for a plan can still be read

@@ -348,8 +348,7 @@
         {%- set sql = dbt_backfill.ask(backfill.upstream, 'bounds_sql')(
             backfill.upstream, plan.key, window, [backfill.options.backfill_rate_limit]
         ) -%}
-        {%- set bound = dbt_backfill.run_json('find the bound of the next range', sql)[0].bounds[0] -%}
-        {%- set bounds, complete, evidence = [bound] if bound else [], false, none -%}
+        {%- set bounds, complete, evidence = dbt_backfill.run_json('find the bound of the next range', sql)[0].bounds, false, none -%}
     {%- else -%}
         {%- set remaining = {'range_low': plan.range_low, 'last_range': true, 'vnodes': plan.vnodes} -%}
         {%- set total = dbt_backfill.ask(backfill.upstream, 'row_count_sql')(backfill.upstream, dbt_backfill.get_source(plan).version) -%}

@@ -3,25 +3,29 @@
     key that Spark cannot read is not used as a bound. So the range with this key has no end, and the read of this range refuses the key.
 -#}
 {% macro postgres_bounds_sql(upstream, keys, window, counts) -%}
-    {%- set unreadable, turn = [], ' desc nulls first' if dbt_backfill.is_descending(keys) else ' asc nulls last' -%}
+    {%- set unreadable, ascending = [], 'false' if dbt_backfill.is_descending(keys) else 'true' -%}
+    {%- set turn = ' asc nulls last' if ascending == 'true' else ' desc nulls first' -%}
     {%- for column in keys if column.type == 'timestamp_ntz' -%}
         {%- do unreadable.append(' and not (' ~ dbt_backfill.infinite_predicate(column.upstream) ~ ')') -%}
     {%- endfor -%}
     {%- set names = dbt_backfill.upstream_columns(keys) -%}
-    select to_json(named_struct('bounds', array(
+    {#- Each bound is read at another moment. If rows were inserted in between, a later bound may be the lower one, so the bounds are sorted. #}
+    select to_json(named_struct('bounds', array_distinct(transform(
+        sort_array(collect_list(struct({{ names | join(', ') }}, {{ dbt_backfill.literals_expression(keys) }} as __bf_bound)), {{ ascending }}),
+        found -> found.__bf_bound
+    ))))
+    from (
         {%- for rows in counts %}
+        {{ 'union all' if not loop.first }}
         (
-            select max({{ dbt_backfill.literals_expression(keys) }})
-            from (
-                select {{ names | join(', ') }}
-                from {{ upstream.relation.render() }}
-                where {{ window }}{{ unreadable | join }}
-                order by {{ names | join(turn ~ ', ') ~ turn }}
-                limit 1 offset {{ rows - 1 }}
-            )
-        ){{ ',' if not loop.last }}
+            select {{ names | join(', ') }}
+            from {{ upstream.relation.render() }}
+            where {{ window }}{{ unreadable | join }}
+            order by {{ names | join(turn ~ ', ') ~ turn }}
+            limit 1 offset {{ rows - 1 }}
+        )
         {%- endfor %}
-    )))
+    )
 {%- endmacro %}
 
 

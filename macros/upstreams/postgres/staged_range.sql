@@ -100,8 +100,7 @@
     {%- for column in columns -%} {%- do kept.append(dict(column, type=dbt_backfill.get_kept_type(column.type, format))) -%} {%- endfor -%}
     {#- The table needs no statistics: it is always read as a whole, so no file is skipped. -#}
     {%- set staged = {
-        'relation': backfill.staged,
-        'columns': kept,
+        'relation': backfill.staged, 'columns': kept,
         'clauses': dbt_backfill.get_clauses_of_copy(
             backfill, backfill.staged,
             {'write.metadata.metrics.default': 'none'} if format == 'iceberg' else {'delta.dataSkippingNumIndexedCols': '0'}
@@ -128,13 +127,8 @@
         {%- do window.update({name: plan.get(name)}) -%}
     {%- endfor -%}
     {{ return(dict(
-        read,
-        version=dbt_backfill.read_version(backfill, 'staged'),
-        columns=columns,
-        since=observed.landed,
-        renewed=observed.get('renewed'),
-        window=window,
-        plan=dbt_backfill._get_plan_of_stage(plan),
+        read, version=dbt_backfill.read_version(backfill, 'staged'), columns=columns, since=observed.landed, renewed=observed.get('renewed'),
+        window=window, plan=dbt_backfill._get_plan_of_stage(plan),
     )) }}
 {% endmacro %}
 
@@ -146,7 +140,7 @@
 {% macro _get_partitioned_scan(backfill, state, plan, scan) %}
     {%- set count = backfill.options.get('backfill_partitions') or 1 -%}
     {%- if count == 1 -%} {{ return(scan) }} {%- endif -%}
-    {%- set keys, ranged, counts, bounds = plan.key, dbt_backfill.kind_reads_range(plan) and not plan.get('fills'), [], [] -%}
+    {%- set keys, ranged, counts = plan.key, dbt_backfill.kind_reads_range(plan) and not plan.get('fills'), [] -%}
     {%- set window = dbt_backfill.window_predicate(keys, dbt_backfill.upstream_columns(keys), plan if ranged else {'last_range': true}) -%}
     {%- set rows = plan.get('backfill_rate_limit') if ranged else none -%}
     {%- if not rows -%}
@@ -157,9 +151,7 @@
     {%- endif -%}
     {%- for part in range(1, count) -%} {%- do counts.append((rows * part // count, 1) | max) -%} {%- endfor -%}
     {%- set sql = dbt_backfill.postgres_bounds_sql(backfill.upstream, keys, window, counts) -%}
-    {%- for bound in dbt_backfill.run_json('find the bounds of the partitions', sql)[0].bounds if bound and bound not in bounds -%}
-        {%- do bounds.append(bound) -%}
-    {%- endfor -%}
+    {%- set bounds = dbt_backfill.run_json('find the bounds of the partitions', sql)[0].bounds -%}
     {%- set columns, parts = dbt_backfill.upstream_columns(keys, 'part.'), [] -%}
     {%- for high in bounds + [none] -%}
         {%- set part = {'range_low': bounds[loop.index0 - 1] if loop.index0 else none, 'range_high': high, 'last_range': high is none} -%}

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from dbt.adapters.spark.relation import SparkRelation
 from dbt_common.exceptions import CompilationError
 
 from support.duck import Duck
@@ -57,6 +58,7 @@ def _keys(low: int, high: int) -> list[int]:
 def test_a_range_is_read_by_one_select_unless_asked(macros: Macros, parts: Any) -> None:
     assert parts(1, []) == [_keys(11, 99)]
     assert macros.statements == []
+    assert parts(2, []) == [_keys(11, 99)]
 
 
 def test_parts_meet_at_their_bounds(macros: Macros, parts: Any) -> None:
@@ -71,9 +73,22 @@ def _offsets(macros: Macros) -> list[str]:
     return re.findall(r"offset (\d+)", macros.statements[-1].sql)
 
 
-def test_bounds_beyond_the_last_row_and_equal_ones_make_no_part(parts: Any) -> None:
-    assert parts(4, [["25"], ["25"], None]) == [_keys(11, 25), _keys(26, 99)]
-    assert parts(2, [None]) == [_keys(11, 99)]
+@pytest.mark.parametrize(
+    ("order", "found"),
+    [("ascending", [["25"], ["50"], ["75"]]), ("descending", [["96"], ["71"], ["46"]])],
+)
+def test_bounds_are_distinct_and_in_the_order_of_the_backfill(
+    macros: Macros, duck: Duck, parts: Any, order: str, found: Any
+) -> None:
+    """Rows that are inserted while the bounds are read may make a later bound the lower one.
+
+    Then rows between the two bounds would be in two parts. There is no bound after the last row.
+    """
+    key = [{"name": "a", "upstream": "a", "type": "int", "order": order}]
+    upstream = {"relation": SparkRelation.create(identifier="up")}
+    sql = macros.call("postgres_bounds_sql", upstream, key, "true", [75, 25, 200, 50, 25])
+    [[read]] = duck.rows(sql)
+    assert json.loads(read)["bounds"] == found
 
 
 @pytest.mark.parametrize(
