@@ -27,7 +27,7 @@
     {%- set expected = "{'relation': \"ref('orders_changes')\", 'operation': a column, 'sequence': a column or a list of them, "
         ~ "'deletes': the operations that delete}, or of PostgreSQL {'relation': \"source('lake', 'orders_changes')\", 'slot': a name}" -%}
     {%- if feed is not mapping -%} {%- do dbt_backfill.refuse_option('change_feed', feed, expected) -%} {%- endif -%}
-    {%- set format = feed.get('format', 'declared' if 'operation' in feed or 'sequence' in feed else 'landed') -%}
+    {%- set format = dbt_backfill.get_feed_format(feed) -%}
     {%- if format not in ['landed', 'debezium', 'declared'] -%}
         {%- do dbt_backfill.refuse_option('the format of change_feed', format, 'landed, debezium or declared') -%}
     {%- endif -%}
@@ -52,14 +52,13 @@
     {%- for key in ['position', 'xid', 'table', 'slot'] if feed.get(key) is not none and feed[key] is not string -%}
         {%- do dbt_backfill.refuse_option('the ' ~ key ~ ' of change_feed', feed[key], 'a name') -%}
     {%- endfor -%}
-    {%- set seconds = feed.get('wait_seconds', 60) -%}
     {%- for key in ['finite', 'ordered_texts'] if feed.get(key, false) is not boolean -%}
         {%- do dbt_backfill.refuse_option(key ~ ' of change_feed', feed[key], 'true or false') -%}
     {%- endfor -%}
+    {%- set seconds, declared, nodes = feed.get('wait_seconds', 60), format == 'declared', [] -%}
     {%- if seconds is not integer or seconds is boolean or seconds < 0 -%}
         {%- do dbt_backfill.refuse_option('the wait_seconds of change_feed', seconds, 'a whole number of 0 or more') -%}
     {%- endif -%}
-    {%- set declared, nodes = format == 'declared', [] -%}
     {%- for id in model.depends_on.nodes -%}
         {%- set node = graph.nodes.get(id) or graph.sources.get(id) -%}
         {%- if node and dbt_backfill.is_named_by(node, feed.relation) -%} {%- do nodes.append(node) -%} {%- endif -%}
@@ -73,16 +72,21 @@
         ) -%}
     {%- endif -%}
     {{ return({
-        'node': nodes[0],
-        'format': format,
+        'node': nodes[0], 'format': format,
         'operation': feed.operation if declared else none,
         'sequence': dbt_backfill.as_list(feed.sequence) if declared else none,
         'deletes': dbt_backfill.as_list(feed.get('deletes', ['d', 'delete'])) | map('string') | map('lower') | list if declared else none,
         'before_images': ['update_preimage', 'update_before', 'before', 'ub', '-u'] if declared else none,
         'ordered_texts': feed.get('ordered_texts', false),
         'position': feed.get('position'), 'xid': feed.get('xid'), 'table': feed.get('table'), 'slot': feed.get('slot'),
-        'wait_seconds': feed.get('wait_seconds', 60), 'finite': feed.get('finite', false),
+        'wait_seconds': seconds, 'finite': feed.get('finite', false),
     }) }}
+{% endmacro %}
+
+
+{#- Return the `format` of a change_feed as the user wrote it, or the format that its other keys imply. -#}
+{% macro get_feed_format(feed) %}
+    {{ return(feed.get('format', 'declared' if 'operation' in feed or 'sequence' in feed else 'landed')) }}
 {% endmacro %}
 
 

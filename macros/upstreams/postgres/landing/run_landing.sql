@@ -21,8 +21,8 @@
     {%- set all = [] -%}
     {%- for node in dbt_backfill.find_backfilled_mvs() -%}
         {%- set feed, name = dbt_backfill.get_option_of(node, 'change_feed'), dbt_backfill.get_model_name(node) -%}
-        {%- if feed is mapping and feed.get('slot') and feed.get('format', 'landed') == 'landed' -%}
-            {#- dbt also lists the tables that the hooks of a model name. So a table that a hook names counts only if the model reads no other. -#}
+        {%- if feed is mapping and feed.get('slot') and dbt_backfill.get_feed_format(feed) == 'landed' -%}
+            {#- dbt also lists the tables that the hooks of a model name. So a table that a hook names counts only if there is no other table. -#}
             {%- set hooks = (node.config.get('pre-hook') or []) + (node.config.get('post-hook') or []) -%}
             {%- set calls = modules.re.findall('(?:ref|source)\\s*[(][^)]*[)]', hooks | map(attribute='sql') | join(' ')) -%}
             {%- set change_table, read, hooked = [], [], [] -%}

@@ -74,6 +74,8 @@ class SimpleNamespaceDict(dict[str, Any]):
 def test_all_change_tables_of_a_slot_are_landed_together(landings: Any) -> None:
     models = [model("one", "orders", slot="s"), model("two", "lines", slot="s")]
     models += [model("three", "lines", slot="other"), model("four", "orders", format="debezium")]
+    declared = {"operation": "op", "sequence": "seq", "position": "lsn"}
+    models += [model("five", "orders", slot="s of another tool", **declared)]
 
     [found] = landings(*models, model="one")
     assert (found["slot"], found["catalog"]) == ("s", "pg")
