@@ -36,9 +36,9 @@
     of a key. An event is late if an earlier barrier has read an event of the same key with the same or a later sequence. Late events are left out. To
     find late events, the select reads from_version of the change table for the keys of events that may be late.
 
-    A row without an operation is not an event: it is a tombstone or a heartbeat of the program that writes the change table. A message (`m`) without
-    a key is not an event either. Any other row without a key may report a TRUNCATE of the table, so this row leads to a re-anchor. `columns`: as
-    get_feed_columns returned them.
+    A row without an operation is not an event: it is a tombstone or a heartbeat of the program that writes the change table. The same holds for a
+    message without a key (`m`). Any other row without a key may say that the table was truncated, so it leads to a re-anchor. The same holds for
+    a delete without a key, which does not say which row was deleted. `columns`: as get_feed_columns returned them.
 -#}
 {% macro get_change_table_events(feed, observed, from_version, to_version, keys, columns, view) %}
     {%- set added = dbt_backfill.ask(feed, 'upstream_changes')(observed, from_version, to_version, none, view) -%}

@@ -120,7 +120,7 @@
         from (
             select
                 count_if(not {{ null_key }}) as count,
-                count_if({{ null_key }} and not __bf_deleted) as null_keys,
+                count_if({{ null_key }}{{ ' and not __bf_deleted' if not backfill.feed }}) as null_keys,
                 count_if(not {{ null_key }} and {{ altered or 'false' }}) as altered_keys,
                 count_if(not {{ null_key }} and ({{ (suspicions + ([altered] if altered else [])) | join(' or ') }})) as suspects,
                 {{ inserts }} as inserts,
