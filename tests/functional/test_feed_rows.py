@@ -100,7 +100,7 @@ def test_declared_events_are_told_by_the_columns_that_the_model_names(feeds: Fee
         ("u", 5, 1, 1, "a", None),
         ("d", 7, 2, 1, "a", None),
         ("u", 7, 2, 2, "a", None),
-        ("u", 8, None, 2, "b", None),
+        ("w", 8, None, 2, "b", None),
         ("d", 9, 3, 2, None, None),
         ("t", 10, 4, None, None, None),
         ("w", 12, None, None, None, None),

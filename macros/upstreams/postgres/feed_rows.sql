@@ -15,7 +15,8 @@
     columns down to the scan. The other formats convert some of these columns.
 
     Arguments:
-      feed (dict): the result of postgres_needed_feed, with the entry `notes`: true if the change table has the column `_note` and the column is read.
+      feed (dict): the result of postgres_needed_feed. `notes`: true if the change table has the column `_note` and the column is read. `key`: the
+        columns of the key, quoted, for a reader of rows: a message (`m`) without a key is not a row; absent for a reader of positions only.
       columns (list): names.
 -#}
 {% macro get_feed_rows_sql(feed, columns) %}
@@ -89,26 +90,26 @@
 
 
 {#-
-    Return the rows of a change table whose columns are named in the model's config. An update may have two events with the same position and
-    sequence. So of events with the same sequence, an insert or update comes after a delete or before-image.
+    Return the rows of a change table whose columns are named in the model's config. An update that changes the key has two events with the same
+    position and sequence. So for such events, an insert or update comes after a delete or before-image. A row without an operation is a tombstone or
+    a heartbeat.
 -#}
 {% macro declared_feed_rows(feed, columns) -%}
-    {%- set cases = [] -%}
+    {%- set operation = 'lower(trim(cast(' ~ dbt_backfill.identifier(feed.operation) ~ ' as string)))' -%}
+    {%- set cases = ['when ' ~ operation ~ " = 'm' and " ~ feed.key | join(' is null and ') ~ " is null then 'w'"] if feed.get('key') else [] -%}
     {%- for op, values in [
         ('d', feed.deletes + feed.before_images), ('t', ['t', 'truncate']), ('g', ['g', 'gap']), ('w', ['w', 'watermark']),
     ] -%}
         {%- set literals = [] -%}
         {%- for value in values -%} {%- do literals.append(dbt_backfill.string_literal(value)) -%} {%- endfor -%}
-        {%- do cases.append(
-            'when lower(cast(' ~ dbt_backfill.identifier(feed.operation) ~ ' as string)) in (' ~ literals | join(', ') ~ ") then '" ~ op ~ "'"
-        ) -%}
+        {%- do cases.append('when ' ~ operation ~ ' in (' ~ literals | join(', ') ~ ") then '" ~ op ~ "'") -%}
     {%- endfor -%}
-    {%- set op = 'case ' ~ cases | join(' ') ~ " else 'u' end" -%}
+    {%- set op = 'case ' ~ cases | join(' ') ~ ' when ' ~ operation ~ " is null then 'w' else 'u' end" -%}
     select
         {{ dbt_backfill.identifiers(columns) ~ ',' if columns }}
         {{ op }} as __bf_op,
         cast({{ dbt_backfill.identifier(feed.position) }} as bigint) as __bf_position,
-        struct({{ dbt_backfill.identifiers(feed.sequence) }}, {{ op }} = 'u') as __bf_sequence,
+        struct({{ dbt_backfill.identifiers(feed.sequence) }}, {{ op }} = 'u' as __bf_is_upsert) as __bf_sequence,
         {{ 'cast(' ~ dbt_backfill.identifier(feed.xid) ~ ' as bigint) % 4294967296' if feed.xid else 'cast(null as bigint)' }} as __bf_xid,
         cast(null as array<string>) as __bf_unchanged, cast(null as string) as __bf_note
     from {{ feed.relation.render() }}

@@ -24,7 +24,7 @@
     {%- set events -%}
         select {{ columns }}, struct(__bf_position, __bf_sequence) as __bf_version, __bf_op <> 'd' as __bf_is_upsert
         from (
-            {{ dbt_backfill.get_feed_rows_sql(observed.followed, observed.columns) }}
+            {{ dbt_backfill.get_feed_rows_sql(dict(observed.followed, key=dbt_backfill.upstream_columns(keys)), observed.columns) }}
         )
         where __bf_op in ('i', 'u', 'd') and __bf_position > {{ from_version }} and __bf_position <= {{ to_version }}
     {%- endset -%}
@@ -81,7 +81,7 @@
     waited for all transactions that wrote to the table. Events before a gap are not needed, because they do not describe the rows after the gap.
 -#}
 {% macro _get_overlay_sql(feed, version, noted, keys) -%}
-    {%- set columns = dbt_backfill.identifiers(noted.columns) -%}
+    {%- set columns, columns_of_key = dbt_backfill.identifiers(noted.columns), dbt_backfill.upstream_columns(keys) -%}
     {%- set unseen = dbt_backfill.unseen_predicate(feed, noted) -%}
     {%- if feed.format == 'declared' -%}
         {%- set parts, later = noted.snapshot.split(':'), '__bf_position > ' ~ noted.since -%}
@@ -102,11 +102,11 @@
     from (
         select max_by(struct({{ columns }}, __bf_op = 'd' as __bf_deleted), struct(__bf_position, __bf_sequence)) as last
         from (
-            {{ dbt_backfill.get_feed_rows_sql(feed, noted.columns) }}
+            {{ dbt_backfill.get_feed_rows_sql(dict(feed, key=columns_of_key), noted.columns) }}
         )
         where __bf_op in ('i', 'u', 'd') and __bf_position <= {{ version }}
             and ({{ unseen }})
-        group by {{ dbt_backfill.upstream_columns(keys) | join(', ') }}
+        group by {{ columns_of_key | join(', ') }}
     )
 {%- endmacro %}
 
