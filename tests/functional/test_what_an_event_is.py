@@ -13,11 +13,11 @@ pytestmark = [
 ]
 
 
-def followed(columns: str = "id, v", **feed: object) -> str:
+def followed(columns: str = "id, v", on_gap: str = "fail", **feed: object) -> str:
     relation = "source('lake', 'events')"
     feed = {"relation": relation, "operation": "op", "sequence": "seq", **feed}
     query = f"select {columns} from {source('up')}\n-- depends_on: {{{{ {relation} }}}}"
-    return model(query, change_feed=feed, on_gap="fail")
+    return model(query, change_feed=feed, on_gap=on_gap)
 
 
 def assert_exact(project: Project) -> None:
@@ -45,6 +45,42 @@ def test_tombstones_and_heartbeats_are_ignored(project: Project) -> None:
         )
         project.run()
         assert_exact(project)
+
+
+@pytest.mark.parametrize(
+    ("events", "deletes"),
+    [
+        (["(null, null, 'd', 43)"], ["d"]),
+        (["(null, null, 't', 50)", "(null, null, 'd', 51)"], ["d"]),
+        (["(null, null, 't', 50)"], ["d", "t"]),
+    ],
+    ids=["a delete", "a truncate and a delete", "a truncate that is listed as a delete"],
+)
+def test_after_an_event_without_a_key_the_whole_table_is_compared(
+    project: Project, events: list[str], deletes: list[str]
+) -> None:
+    """Such an event does not report which rows were deleted."""
+    project.create_table("up", "id int, v string", project.format.unfollowable)
+    project.create_table("events", "id int, v string, op string, seq bigint")
+    project.sql("insert into {schema}.up select int(id), concat('n', id) from range(1, 11)")
+    project.write({"mv": followed(deletes=deletes)}, sources=["up", "events"]).run()
+    project.sql("delete from {schema}.up where id > 5")
+    project.sql("insert into {schema}.events values " + ", ".join(events))
+    assert_refused(project.fail(), "mv", "rows with a null in the key")
+
+    project.write({"mv": followed(on_gap="reanchor", deletes=deletes)}).run()
+    assert_exact(project)
+
+
+def test_an_operation_may_be_padded_with_blanks(project: Project) -> None:
+    project.create_table("up", "id int, v string", project.format.unfollowable)
+    project.create_table("events", "id int, v string, op string, seq bigint")
+    project.sql("insert into {schema}.up values (1, 'a'), (2, 'b')")
+    project.write({"mv": followed()}, sources=["up", "events"]).run()
+    project.sql("delete from {schema}.up where id = 2")
+    project.sql("insert into {schema}.events values (2, 'b', 'delete  ', 1)")
+    project.run()
+    assert_exact(project)
 
 
 def test_texts_order_events_only_if_the_user_says_so(project: Project) -> None:

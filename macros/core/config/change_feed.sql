@@ -7,8 +7,8 @@
     only for the format `declared`:
       'operation': the column that has the operation of an event,
       'sequence': the columns of the change table that order the events of a key, ascending,
-      'deletes': the operations that delete, in lower case,
-      'before_images': the operations of events that contain the previous row, in lower case,
+      'deletes', 'before_images': the operations that delete, and those of events that contain the previous row, in lower case without blanks
+        around them: a column of the type char(n) pads its values,
       'ordered_texts': true if the user says that texts in 'sequence' have the order of the events,
       'position': the column of positions; none if the upstream is not a PostgreSQL table,
       'xid': the column of transactions; none if there is no such column,
@@ -75,7 +75,8 @@
         'node': nodes[0], 'format': format,
         'operation': feed.operation if declared else none,
         'sequence': dbt_backfill.as_list(feed.sequence) if declared else none,
-        'deletes': dbt_backfill.as_list(feed.get('deletes', ['d', 'delete'])) | map('string') | map('lower') | list if declared else none,
+        'deletes': dbt_backfill.as_list(feed.get('deletes', ['d', 'delete'])) | map('string') | map('lower') | map('trim') | list
+            if declared else none,
         'before_images': ['update_preimage', 'update_before', 'before', 'ub', '-u'] if declared else none,
         'ordered_texts': feed.get('ordered_texts', false),
         'position': feed.get('position'), 'xid': feed.get('xid'), 'table': feed.get('table'), 'slot': feed.get('slot'),

@@ -178,7 +178,10 @@ def follow(duck: Duck, events: str) -> Callable[..., list[dict[str, Any]]]:
 
 @pytest.mark.parametrize(
     ("operation", "is_upsert"),
-    [("d", False), ("D", False), ("ub", False), ("c", True), ("U", True), (1, True)],
+    [
+        *[("d", False), ("D", False), ("ub", False), ("c", True), ("U", True), (1, True)],
+        *[("d    ", False), ("ub   ", False), ("c    ", True)],  # a char(5)
+    ],
 )
 def test_an_operation_upserts_unless_it_deletes_or_gives_a_row_as_it_was(
     follow: Any, operation: Any, is_upsert: bool
