@@ -33,7 +33,8 @@
 -#}
 {% macro postgres_read_upstream(upstream, since, log=none) %}
     {%- do dbt_backfill.check_postgres_change_table(upstream) -%}
-    {%- set landed = dbt_backfill.get_table_columns(upstream.feed.relation) | map(attribute='name') | map('lower') | list -%}
+    {%- set present = dbt_backfill.get_table_columns(upstream.feed.relation) -%}
+    {%- set landed = present | map(attribute='name') | map('lower') | list -%}
     {%- set feed = dict(upstream.feed, notes=upstream.feed.format == 'landed' and '_note' in landed) -%}
     {%- set from, marked = since.version if since and since.get('version') is not none else none, [] -%}
     {%- if from is not none and feed.format == 'debezium' -%}
@@ -64,11 +65,12 @@
     {%- do dbt_backfill.check_postgres_change_table(upstream, place.landed) -%}
     {#- A column that was added to the table is in the feed only after the next landing. -#}
     {%- set columns = [] -%}
-    {%- for column in facts.columns
-            if dbt_backfill.is_postgres_read_type(column) and (feed.format == 'debezium' or column.name | lower in landed) -%}
+    {%- for column in facts.columns if dbt_backfill.is_postgres_read_type(column) and (feed.format == 'debezium' or column.name | lower in landed) -%}
         {%- do columns.append(column.name) -%}
     {%- endfor -%}
-    {%- set stays = not news.any and (place.floor is none or place.floor <= from | int) -%}
+    {#- A sweep begins at 'version'. If the records of incomplete events stayed above it, each barrier would find them and begin another sweep. -#}
+    {%- set note = dbt_backfill.get_landing_note(read.facts, present, fromjson(place.note).begun) if place.get('note') else none -%}
+    {%- set stays = not news.any and (place.floor is none or place.floor <= from | int) and (place.get('notes') or []) in [[], [note]] -%}
     {%- set id = [facts.system_identifier, facts.database, facts.get('oid')] | join('/') -%}
     {%- set noted = {'relation': feed.relation.render(), 'seen': dbt_backfill.get_seen_table(facts, names, place.get('note'), since)} -%}
     {%- for name in ['kind', 'format', 'table', 'operation', 'sequence', 'deletes', 'before_images', 'position', 'xid', 'conversions', 'finite']
@@ -76,24 +78,13 @@
         {%- do noted.update({name: feed[name]}) -%}
     {%- endfor -%}
     {{ return({
-        'relation': upstream.relation,
-        'followed': feed,
-        'version': from if stays else place.landed | string,
-        'landed': place.landed,
-        'committed_at': none,
-        'id': id,
-        'definition': tojson(noted, sort_keys=true),
-        'floor': place.floor,
-        'renewed': place.get('renewed'),
+        'relation': upstream.relation, 'followed': feed, 'id': id, 'definition': tojson(noted, sort_keys=true),
+        'version': from if stays else place.landed | string, 'landed': place.landed, 'committed_at': none,
+        'floor': place.floor, 'renewed': place.get('renewed'), 'breaks': place.get('breaks') or [], 'notes': place.get('notes') or [],
         'unmarked': feed.format == 'declared' and not feed.get('xid') and from is not none and since.id != id
             and (place.get('renewed') or -1) <= from | int,
-        'breaks': place.get('breaks') or [],
         'untold': dbt_backfill._get_read_names(feed, news.untold),
-        'facts': facts,
-        'zone': read.get('zone') or 'UTC',
-        'read': names,
-        'notes': place.get('notes') or [],
-        'columns': columns,
+        'facts': facts, 'zone': read.get('zone') or 'UTC', 'read': names, 'columns': columns,
     }) }}
 {% endmacro %}
 

@@ -22,8 +22,9 @@ def read(macros: Macros) -> Any:
             "system_identifier": "1",
             "database": "db",
             "oid": "7",
-            "columns": [],
-            "slot": None,
+            **{"kind": "r", "has_children": False, "persistence": "p"},
+            **{"keys": [{"columns": ["id"], "deferrable": False}], "identity_columns": ["id"]},
+            **{"columns": [], "slot": None},
         }
         news = {"any": place.pop("any", True), "untold": []}
         macros.results = [[[json.dumps({"place": place, "news": news, "facts": facts})]]]
@@ -83,6 +84,30 @@ def test_the_version_of_an_idle_table_stays_as_long_as_its_feed_reaches_back_to_
 ) -> None:
     since = {"id": "1/db/7", "version": "50"}
     assert read({"format": "landed"}, since, **told)["version"] == version
+
+
+NOTE, WITHOUT_KEY = (
+    json.dumps({"begun": "b", "doubtful": [], "keys": keys}) for keys in ([["id"]], [])
+)
+
+
+@pytest.mark.parametrize(
+    ("note", "notes", "version"),
+    [
+        (NOTE, [], "50"),
+        (NOTE, [NOTE], "50"),
+        (NOTE, [WITHOUT_KEY, NOTE], "90"),
+        # The table has a key again, but nothing has landed since.
+        (WITHOUT_KEY, [WITHOUT_KEY], "90"),
+    ],
+)
+def test_the_version_does_not_stay_before_a_landing_whose_events_lack_something(
+    read: Any, note: str, notes: list[str], version: str
+) -> None:
+    """A sweep begins at the version. It would find the same note at each barrier."""
+    since = {"id": "1/db/7", "version": "50"}
+    observed = read({"format": "landed"}, since, any=False, note=note, notes=notes)
+    assert observed["version"] == version
 
 
 @pytest.mark.parametrize(
