@@ -74,8 +74,8 @@
       bounds_sql(upstream, keys, window, counts)  a select of JSON, {'bounds': for each number of `counts` the key after that number of rows of the
         window, as texts of literals, distinct and in the order of the backfill; absent if there are fewer rows}. `window` is a predicate
       stage_range(backfill, state, observed, plan, again)    copy the rows of a plan, and wait until the feed has the events of all
-        commits that the rows may show. Return {'plan': the plan with the copy as a source of the role `stage`, 'unclear', 'waits', 'seen'}
-      stage_kept(stage)                           true if the rows that were staged for a plan can still be read
+        commits that the rows may show: {'plan': with the copy as a source of the role `stage`, 'unclear', 'waits', 'seen'}
+      stage_kept(observed, source, stage)         true if the rows that were staged for a plan still exist, and the feed has the events since then
       staged_source(upstream, version, stage, keys)    the range source of the staged rows at a version, see get_source_read
       check_query(explained)                      refuse a query that may return different rows from the table and from the table's changes
       check_followed(observed, committed)         in a run that reads no range, refuse a table that cannot be followed any more

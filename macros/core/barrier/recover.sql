@@ -17,8 +17,8 @@
             {%- set lost = dbt_backfill.find_feed_gap(backfill, observed, dbt_backfill.get_feed_start(state)) -%}
         {%- endif -%}
         {%- set stage = none if is_swap else dbt_backfill.get_source(plan, 'stage') -%}
-        {%- if stage and not lost and not dbt_backfill.ask(backfill.upstream, 'stage_kept')(stage) -%}
-            {%- set lost = 'the rows that were staged for it are gone' -%}
+        {%- if stage and not lost and not dbt_backfill.ask(backfill.upstream, 'stage_kept')(observed, source, stage) -%}
+            {%- set lost = 'the rows that were staged for it, or later events of its feed, are gone' -%}
         {%- endif -%}
         {#- If the MV is to be rebuilt, the plan is executed only if the plan itself rebuilds the MV with the current query, vnode_count and order. So
             a user can correct a model after the query of a reset has failed: the failed reset is given up here. The order of a swap is not compared,
@@ -147,9 +147,7 @@
 {% macro add_given_up(committed, plan) %}
     {%- set earlier = committed.get('given_up') if committed.kind == 'abandon'
         else {'since': {'epoch': committed.epoch, 'sources': committed.sources, 'key': committed.get('key')}, 'plans': []} -%}
-    {%- if earlier is none or earlier.plans | length >= 20 or dbt_backfill.is_abandoned_reset(plan) -%}
-        {{ return(none) }}
-    {%- endif -%}
+    {%- if earlier is none or earlier.plans | length >= 20 or dbt_backfill.is_abandoned_reset(plan) -%} {{ return(none) }} {%- endif -%}
     {%- set noted = {
         'epoch': plan.epoch, 'sources': plan.sources, 'range_low': plan.get('range_low'), 'range_high': plan.get('range_high'),
         'last_range': plan.get('last_range'), 'touched': plan.get('touched'),

@@ -195,10 +195,13 @@
 {% endmacro %}
 
 
-{#- True if the staged rows of a plan still exist: the version of their table can be read, and contains the rows. -#}
-{% macro postgres_stage_kept(stage) %}
-    {%- set relation = dbt_backfill.parse_relation(stage.relation) -%}
-    {%- if dbt_backfill.find_table(relation) is none -%} {{ return(false) }} {%- endif -%}
+{#- True if a plan can still use its staged rows: its feed has the events since they were read, and the version of their table contains the rows. -#}
+{% macro postgres_stage_kept(observed, source, stage) %}
+    {%- set relation, before, now = dbt_backfill.parse_relation(stage.relation), fromjson(source.definition), fromjson(observed.definition) -%}
+    {%- if dict(before, seen=none) != dict(now, seen=none) or dbt_backfill.find_unlike_table(before.get('seen') or {}, now.seen, observed.facts)
+            or observed.floor is not none and observed.floor > fromjson(stage.definition).since or dbt_backfill.find_table(relation) is none -%}
+        {{ return(false) }}
+    {%- endif -%}
     {%- set sql = 'select snapshot_id as version from ' ~ relation.render() ~ '.snapshots where snapshot_id = ' ~ stage.version
         if stage.kind == 'iceberg' else 'describe history ' ~ relation.render() ~ ' limit 1' -%}
     {%- set versions = dbt_backfill.run_table('look for the version of ' ~ relation.identifier, sql) -%}
