@@ -172,7 +172,7 @@
     Return the record of the table and its change table in a plan. With this record, a later run finds changes of the two tables that no event
       reports. {
       'begun': the id of the change table, see get_landing_note; none if the change table has no mark with an id,
-      'file': the file of the table, see get_postgres_facts_query,
+      'file', 'timeline': see get_postgres_facts_query,
       'columns': for each column that the query reads, by name, a list of the facts that its values depend on: 'number', 'type_id', 'typmod'
         and 'written' of get_postgres_facts_query, and for an enum the number of its labels and their digest
     }. `note`: the note of the last mark in the feed; none if no mark has a note.
@@ -185,7 +185,8 @@
         {%- do columns.update({column.name: seen + ([column.labels | length, local_md5(tojson(column.labels))[:12]] if column.labels else [])}) -%}
     {%- endfor -%}
     {#- A user who deletes old events may delete all marks with them. In this case the recorded id is kept. -#}
-    {{ return({'begun': fromjson(note).begun if note else before.get('begun'), 'file': facts.get('file'), 'columns': columns}) }}
+    {{ return({'begun': fromjson(note).begun if note else before.get('begun'), 'file': facts.get('file'),
+        'timeline': facts.get('timeline'), 'columns': columns}) }}
 {% endmacro %}
 
 
@@ -196,6 +197,10 @@
 -#}
 {% macro find_unlike_table(before, now, facts) %}
     {%- if before.get('begun') and now.get('begun') and before.begun != now.begun -%} {{ return('its change table was created again') }} {%- endif -%}
+    {#- A landing compares the timelines itself, and marks the gap in the change table. -#}
+    {%- if facts.get('format') != 'landed' and before.get('timeline') not in [none, now.get('timeline')] -%}
+        {{ return('the timeline of its WAL was ' ~ before.timeline ~ ' and is ' ~ now.timeline ~ ', so commits may be lost') }}
+    {%- endif -%}
     {%- for name, was in (before.get('columns') or {}).items() if name in now.columns -%}
         {%- set seen = now.columns[name] -%}
         {%- set labels = (facts.columns | selectattr('name', 'equalto', name) | map(attribute='labels') | first) or [] -%}

@@ -105,6 +105,25 @@ def test_a_change_table_that_was_made_anew_is_another_one(macros: Macros) -> Non
 
 
 @pytest.mark.parametrize(
+    ("format", "before", "now", "alike"),
+    [
+        ("declared", 1, 1, True),
+        ("declared", 1, 2, False),
+        ("debezium", 1, 2, False),
+        ("declared", None, 2, True),  # the plan of an earlier version of this package
+        ("landed", 1, 2, True),
+    ],
+)
+def test_after_a_failover_commits_may_be_lost_unless_a_landing_marks_the_gap(
+    macros: Macros, format: str, before: int | None, now: int, alike: bool
+) -> None:
+    facts = {"format": format, "timeline": now, "columns": []}
+    noted = {"timeline": before, "columns": {}}
+    seen = macros.call("get_seen_table", facts, [], None, None)
+    assert (macros.call("find_unlike_table", noted, seen, facts) is None) is alike
+
+
+@pytest.mark.parametrize(
     ("labels", "alike"),
     [(["a", "b"], True), (["a", "b", "c"], True), (["a", "x"], False), (["a"], False)],
 )
