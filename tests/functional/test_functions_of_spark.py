@@ -93,7 +93,8 @@ NOT_TRIED = {
     "current_catalog()", "current_date", "current_date()", "curdate()", "current_user()", "user()",
     "session_user()", "input_file_name()", "input_file_block_start()", "input_file_block_length()",
     "version()", "current_time()", "timestamp'12:30'", "cast('12:30' as timestamp)",
-    "date 'today'", "at < 'tomorrow'",
+    "date 'today'", "at < 'tomorrow'", "cast(coalesce(text, '12:30') as timestamp)",
+    "hour(if(id > 1, '12:30', text))", "at > coalesce(text, 'T12:30')",
 }  # fmt: skip
 
 SKETCHES = """
@@ -342,6 +343,22 @@ def test_what_gives_another_value_at_another_time_or_place_is_refused(
     for at in range(0, len(same), 60):
         items = [f"({_bare(call)}) as c{i}" for i, call in enumerate(same[at : at + 60])]
         assert isinstance(check.find(*items), list), check.find(*items)
+
+
+def test_a_name_or_type_from_a_variable_of_the_session_is_refused(base: Session) -> None:
+    """Spark's plans show the value of such a variable, but not the variable."""
+    for variable, value in (("col", "id"), ("sch", "a int"), ("tp", "int")):
+        base.spark.sql(f"declare or replace variable {variable} string default '{value}'")
+    check = Check(base, "things")
+    parsed = "parse_json(to_json(struct(id)))"
+    for call in (
+        "identifier(col)", "from_json(text, session.sch)", "from_csv(text, sch)",
+        "from_xml(text, upper(sch))", f"variant_get({parsed}, '$.id', tp)",
+        f"try_variant_get({parsed}, '$.id', `tp`)",
+    ):  # fmt: skip
+        assert "a name or a type from the session variable" in str(check.find(f"{call} as c"))
+    for variable in ("col", "sch", "tp"):
+        base.spark.sql(f"drop temporary variable {variable}")
 
 
 def test_what_gives_another_value_in_another_time_zone_is_noted(

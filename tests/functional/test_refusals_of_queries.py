@@ -116,6 +116,10 @@ UNREPEATABLE = {
         f"select id from {EVENTS} where at > timestamp'12:30'",
         "'12:30' as a date or time",
     ),
+    "time_of_today_within": (
+        f"select id from {EVENTS} where at > coalesce(name, '12:30')",
+        "'12:30' as a date or time",
+    ),
     "now_beside_text": (f"select id, 'now()' as text, now() as r from {EVENTS}", "now()"),
 }
 

@@ -41,7 +41,8 @@
          'change': 'Read the upstream once; if one of these names is a field of the column ' ~ upstream.schema
             ~ ', write an alias of the upstream before the column'},
     ]) -%}
-    {%- do dbt_backfill._check_words(dbt_backfill.get_words(query), may_grow) -%}
+    {%- set makes_moments = modules.re.search(' as [^()]*timestamp|to_timestamp', plan) is not none -%}
+    {%- do dbt_backfill._check_words(dbt_backfill.get_words(query), may_grow, makes_moments) -%}
     {#- If the upstream later gets a column with the name of an alias, Spark would read the column wherever the same SELECT reads the alias. In the
         plan, the expression that reads the alias is in a projection right above the projection of the alias. -#}
     {%- for line in explained.analyzed if may_grow -%}
@@ -59,8 +60,7 @@
         refused. -#}
     {%- set call = modules.re.search('(?i)(?<![\\w.#])(' ~ dbt_backfill._unrepeatable_functions() | join('|') ~ ')\\((?!\\)#)', plan) -%}
     {%- set cast = modules.re.search(
-        '(?i)(?:cast|date|timestamp\\w*)\\(\\s*((?:now|today|tomorrow|yesterday)\\b|t?\\d{1,2}:\\d)(?!#)([^(),]*?)\\s*'
-            ~ '(?: as (?:date|timestamp)|\\)|, None\\b)', plan
+        '(?i)(?:cast|date|timestamp\\w*)\\(\\s*((?:now|today|tomorrow|yesterday)\\b)(?!#)([^(),]*?)\\s*(?: as (?:date|timestamp)|\\)|, None\\b)', plan
     ) -%}
     {%- if call -%} {%- do dbt_backfill.refuse_unrepeatable(call[1] | lower ~ '()') -%} {%- endif -%}
     {%- if cast -%} {%- do dbt_backfill.refuse_unrepeatable("'" ~ cast[1] ~ cast[2] ~ "' as a date or time") -%} {%- endif -%}
@@ -71,12 +71,15 @@
 
 
 {#-
-    Refuse words of the query that no plan shows. In a plan, a setting in braces and a typed literal such as `date 'today'` are already replaced by
-    their values. A star inside an expression, as in `md5(to_json(struct(*)))`, is already replaced by the columns. Such a star is right after a
-    bracket, a comma or a point, and it is not in the select list of a query.
+    Refuse words of the query that no plan shows. In a plan, a setting in braces, a typed literal such as `date 'today'`, and a session variable that
+    contains a name or a type are already replaced by their values. A star inside an expression, as in `md5(to_json(struct(*)))`, is already replaced
+    by the columns. Such a star is right after a bracket, a comma or a point, and it is not in the select list of a query.
+
+    If the query casts something to a timestamp (`makes_moments`), a literal that is only a time is refused wherever it is: in `cast(coalesce(text,
+    '12:30') as timestamp)` Spark adds the date of the run. A literal that begins with a space is most likely added to a date, so it is not refused.
 -#}
-{% macro _check_words(words, may_grow) %}
-    {%- set brackets, setting = ['query'], (words | join).partition('${')[2].partition('}') -%}
+{% macro _check_words(words, may_grow, makes_moments) %}
+    {%- set brackets, arguments, setting = ['query'], {'identifier': 'constant'}, (words | join).partition('${')[2].partition('}') -%}
     {%- if setting[1] -%}
         {%- set setting = '${' ~ setting[0] ~ '}' -%}
         {%- do dbt_backfill.refuse(
@@ -84,21 +87,34 @@
             'If you mean the setting, write its value. If you mean these characters in a string literal, write \\u0024 instead of the dollar sign'
         ) -%}
     {%- endif -%}
+    {#- Spark evaluates the arguments `constant` when it analyzes the query. -#}
+    {%- for name in ['from_json', 'from_csv', 'from_xml'] -%} {%- do arguments.update({name: 'value, constant'}) -%} {%- endfor -%}
+    {%- for name in ['variant_get', 'try_variant_get'] -%} {%- do arguments.update({name: 'value, value, constant'}) -%} {%- endfor -%}
     {%- for word in words -%}
         {%- set next, last = words[loop.index:loop.index + 2] | map('lower') | list + ['', ''], loop.previtem | default('') | lower -%}
         {%- if word == '(' -%}
             {%- set is_query = next[0] in ['select', 'with', 'from', 'table', 'values'] and next[1] not in [',', ')'] -%}
-            {%- do brackets.append('query' if is_query else 'expression') -%}
+            {%- do brackets.append('constant' if brackets[-1] == 'constant'
+                else arguments.get(last.split('.')[-1], 'query' if is_query else 'expression')) -%}
         {%- elif word == ')' -%}
             {%- do brackets.pop() -%}
-        {%- elif word == '*' and may_grow and brackets[-1] == 'expression' and last[-1:] in ['(', ',', '.'] -%}
+        {%- elif word == ',' and brackets[-1].startswith('value, ') -%}
+            {%- do brackets.append(brackets.pop()[7:]) -%}
+        {%- elif brackets[-1] == 'constant' and modules.re.match('`|[^\\W\\d]', word) and word[-1] not in ['"', "'"] and next[0] != '(' -%}
+            {%- do dbt_backfill.refuse(
+                "its query takes a name or a type from the session variable '" ~ word ~ "', which may have another value in the next run",
+                'Write the value of the variable as a string literal'
+            ) -%}
+        {%- elif word == '*' and may_grow and brackets[-1] != 'query' and last[-1:] in ['(', ',', '.'] -%}
             {%- do dbt_backfill.refuse(
                 'its query has a star inside an expression, so the value of the expression would change if the upstream got another column',
                 'Write out the columns instead of the star'
             ) -%}
-        {%- elif word[-1] in ['"', "'"] and last in ['date', 'timestamp', 'timestamp_ntz', 'timestamp_ltz'] -%}
-            {%- set text = word.strip('rR"\' ') -%}
-            {%- if text.lower().startswith(('now', 'today', 'tomorrow', 'yesterday')) or ':' in text.lstrip('tT')[:3] -%}
+        {%- elif word[-1] in ['"', "'"] -%}
+            {%- set is_typed = last in ['date', 'timestamp', 'timestamp_ntz', 'timestamp_ltz'] -%}
+            {%- set text = word.strip('rR"\'' ~ (' ' if is_typed else '')) -%}
+            {%- if (is_typed or makes_moments and last not in ['time', 'interval']) and modules.re.match('[tT]?\\d{1,2}:\\d', text)
+                    or is_typed and text.lower().startswith(('now', 'today', 'tomorrow', 'yesterday')) -%}
                 {%- do dbt_backfill.refuse_unrepeatable("'" ~ text ~ "' as a date or time") -%}
             {%- endif -%}
         {%- endif -%}

@@ -370,8 +370,79 @@ def test_a_time_without_a_day_is_refused_where_it_is_one_of_today(
         check(_with(f"{printed} AS c#4"), f"select th, {call} as c from lake.up")
 
 
-def test_a_time_without_a_day_is_let_pass_as_a_text(check: Check) -> None:
-    check(_with("(carrier#2 = 12:30) AS c#4"), "select th, carrier = '12:30' as c from lake.up")
+@pytest.mark.parametrize(
+    ("call", "printed"),
+    [
+        ("cast(coalesce(carrier, '12:30') as timestamp)",
+         "cast(coalesce(carrier#2, 12:30) as timestamp)"),
+        ("hour(if(v > 1, '12:30', carrier))",
+         "hour(cast(if ((v#3L > 1)) 12:30 else carrier#2 as timestamp), Some(UTC))"),
+        ("to_timestamp(coalesce(carrier, r'12:30'))",
+         "to_timestamp(coalesce(carrier#2, 12:30), None, TimestampType, Some(UTC), false)"),
+        ("cast(array(carrier, 'T12:30') as array<timestamp_ntz>)",
+         "cast(array(carrier#2, T12:30) as array<timestamp_ntz>)"),
+    ],
+)  # fmt: skip
+def test_a_time_without_a_day_is_refused_within_what_is_cast_to_a_timestamp(
+    check: Check, refused: Any, call: str, printed: str
+) -> None:
+    time = "T12:30" if "T12:30" in call else "12:30"
+    with refused(f"its query uses '{time}' as a date or time, which gives another value when the "):
+        check(_with(f"{printed} AS c#4"), f"select th, {call} as c from lake.up")
+
+
+@pytest.mark.parametrize(
+    ("call", "printed"),
+    [
+        ("carrier = '12:30'", "(carrier#2 = 12:30)"),
+        ("carrier = '12:30' and v = cast('2024-05-01' as date)",
+         "((carrier#2 = 12:30) AND (v#3L = cast(2024-05-01 as date)))"),
+        ("cast(concat(carrier, ' 12:30') as timestamp)",
+         "cast(concat(carrier#2,  12:30) as timestamp)"),
+        ("cast('2024-05-01 12:30' as timestamp)", "cast(2024-05-01 12:30 as timestamp)"),
+        ("cast(v as timestamp) + interval '12:30' hour to minute",
+         "cast(v#3L as timestamp) + INTERVAL '12:30' HOUR TO MINUTE"),
+        ("if(v = time'12:30', cast(v as timestamp), null)",
+         "if ((v#3L = TIME '12:30:00')) cast(v#3L as timestamp) else null"),
+    ],
+)  # fmt: skip
+def test_a_time_without_a_day_is_let_pass_as_a_text(check: Check, call: str, printed: str) -> None:
+    check(_with(f"{printed} AS c#4"), f"select th, {call} as c from lake.up")
+
+
+@pytest.mark.parametrize(
+    ("call", "variable"),
+    [
+        ("identifier(col)", "col"),
+        ("identifier('up.' || session.col)", "session.col"),
+        ("from_json(concat(carrier, th), sch)", "sch"),
+        ("from_csv(carrier, `sch`)", "`sch`"),
+        ("FROM_XML(carrier, upper(concat('a ', sch)))", "sch"),
+        ("system.builtin.try_variant_get(v, '$.a', tp)", "tp"),
+        ("from_json(carrier, 'a int', options)", "options"),
+    ],
+)
+def test_a_name_or_type_from_a_variable_of_the_session_is_refused(
+    check: Check, refused: Any, call: str, variable: str
+) -> None:
+    """Spark puts the value of the variable into the plan."""
+    with refused(f"its query takes a name or a type from the session variable '{variable}', which"):
+        check(_with("x#9 AS c#4"), f"select th, {call} as c from lake.up")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "identifier('am' || 'ount')",
+        "from_json(concat(carrier, th), 'a int', map('mode', \"FAILFAST\"))",
+        "from_csv(carrier, r'a int'), carrier",
+        "from_json(carrier, schema_of_json('[1]')).a + v",
+        "upper(identifier)",
+        "variant_get(v, carrier, 'int') = v",
+    ],
+)
+def test_a_name_or_type_from_literals_is_let_pass(check: Check, call: str) -> None:
+    check(_with("x#9 AS c#4"), f"select th, {call} as c from lake.up")
 
 
 @pytest.mark.parametrize(
