@@ -157,7 +157,7 @@
     {%- endif -%}
     {%- if not why -%}
         {%- set analysis = dbt_backfill.analyze_query(former, analysis) -%}
-        {%- set why = dbt_backfill.find_difference(former, state.settings, analysis, committed) -%}
+        {%- set why = dbt_backfill.find_difference(former, state.settings, analysis, committed) or dbt_backfill.find_changed_type(state, analysis) -%}
     {%- endif -%}
     {%- if why -%}
         {%- do log(

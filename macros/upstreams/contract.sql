@@ -20,7 +20,6 @@
           'committed_at': the time of the version's commit, as text; none if the time is not known,
           'id': text that changes if the table is replaced by another table, or if the kind follows the table in another way,
           'altered': true if the table may already have columns that this version lacks; absent for a kind without such versions,
-          'redefined': the last version that changed a column, for example made the column nullable; none or absent if no such version is known,
           and other entries that the kind's own answers need
         }. `since`: the source of the committed plan; none if nothing was read yet. `log`: the result of log_sql; none if log_sql was not called
       check_feed(observed)                        refuse a table whose changes cannot be followed

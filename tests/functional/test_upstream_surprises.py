@@ -193,6 +193,7 @@ OTHER_COLUMNS = {
     "delta": r"columns of the upstream were changed in version \d+",
     "iceberg": r"columns of the upstream were changed since its snapshot \d+",
 }
+CAN_NOT_BE_READ = r"the changes since version \d+ can no longer be read"
 SWITCHED = r"the change data feed was switched in version \d+"
 # Until an Iceberg table has a new snapshot, Spark reads it with its previous columns.
 ONCE_WRITTEN = {"delta": OTHER_COLUMNS["delta"]}
@@ -287,7 +288,7 @@ LIVES = {
             "added": alone(add_column, None, "iceberg"),
             "added amid": amid(add_column, {"iceberg": OTHER_COLUMNS["iceberg"]}),
             "widened": alone(widen_column, None, "iceberg"),
-            "widened amid": amid(widen_column, OTHER_COLUMNS),
+            "widened amid": amid(widen_column, {**OTHER_COLUMNS, "delta": CAN_NOT_BE_READ}),
             "overwritten amid": amid(overwrite, REPLACED, "delta"),
         },
         delta={"delta.enableTypeWidening": "true"},
@@ -296,9 +297,7 @@ LIVES = {
         {
             "switched": alone(switch_feed, SWITCHED, "delta"),
             "switched amid": amid(switch_feed, SWITCHED, "delta"),
-            "untold amid": amid(
-                clean_up_untold, r"the changes since version \d+ can no longer be read", "delta"
-            ),
+            "untold amid": amid(clean_up_untold, CAN_NOT_BE_READ, "delta"),
             "truncated amid": amid(truncate),
         }
     ),
@@ -783,3 +782,60 @@ def test_a_column_that_the_query_reads_since_an_alter_is_followed_by_the_same_ru
 
     assert "re-anchored" not in output
     assert project.rows("select * from {schema}.mv") == project.rows(query + "{schema}.sales")
+
+
+@pytest.mark.core("session-delta")
+@pytest.mark.profiles("session-delta", "thrift-delta", reason="another schema of Iceberg is a gap")
+@pytest.mark.parametrize("when", ["between runs", "in a run"])
+def test_a_column_that_a_write_widens_changes_the_values_of_older_rows(
+    new_project: Callable[[], Project], when: str
+) -> None:
+    """Delta's log does not show that a MERGE with schema evolution has widened a column."""
+    project = new_project()
+    widens = {"delta.enableTypeWidening": "true"}
+    project.create_table("sales", "id int, amount decimal(10, 2)", widens)
+    project.sql("insert into {schema}.sales select id, 1.5 from range(1, 11)")
+    query = "select id, concat('EUR ', amount) as price from "
+    ranges, last = (1, 6) if when == "between runs" else ("all", 10)
+    config = {"backfill_rate_limit": 6, "barriers_per_run": ranges}
+    project.write({"mv": model(query + source("sales"), **config)}, sources=["sales"])
+
+    def widen() -> None:
+        project.sql(
+            "merge with schema evolution into {schema}.sales as t"
+            " using (select 3 as id, cast(2.125 as decimal(12, 4)) as amount) as c on t.id = c.id"
+            " when matched then update set *"
+        )
+
+    def widen_after_the_first_range(sql: str, proceed: Proceed) -> None:
+        proceed()
+        if "mv: commit the barrier 1 " in sql:
+            widen()
+
+    if when == "between runs":
+        project.run()
+        widen()
+        output = project.run().output
+    else:
+        output = project.run(intercept=widen_after_the_first_range).output
+
+    assert "the type of the column amount of the upstream changed from decimal(10,2) to " in output
+    assert (3, "EUR 2.1250") in (rows := project.rows("select * from {schema}.mv"))
+    assert rows == project.rows(f"{query}{{schema}}.sales where id <= {last}")
+
+
+@pytest.mark.profiles("session-delta", "thrift-delta", reason="another schema of Iceberg is a gap")
+def test_a_column_that_was_moved_is_another_column_for_names_by_position(
+    project: Project,
+) -> None:
+    project.create_table("sales", "id int, net int, gross int")
+    project.sql("insert into {schema}.sales select id, 1, 2 from range(1, 4)")
+    query = "select id, x, y from {} as t(id, x, y)"
+    project.write({"mv": model(query.format(source("sales")))}, sources=["sales"])
+    project.run()
+    project.sql("alter table {schema}.sales alter column gross after id")
+
+    assert "re-anchored: columns of the upstream were changed in version " in project.run().output
+
+    read = project.rows(query.format("{schema}.sales"))
+    assert project.rows("select * from {schema}.mv") == read == [(i, 2, 1) for i in (1, 2, 3)]

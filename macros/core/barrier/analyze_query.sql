@@ -9,12 +9,12 @@
       'drops_rows': false if the query certainly returns a row for each row of the upstream,
       'read_columns': the upstream's columns that the query reads, see find_read_columns; none if the query may read all columns,
       'lacks_columns': true if the upstream at 'version' may lack a column that the query reads,
-      'version': the version of the upstream for which the query was explained; none if that version is not certain,
+      'version': the version of the upstream for which the query was explained, or the newest version right after that; none if not known yet,
       'upstream_columns': the names of the upstream's columns at 'version'; none if they are not known, or not needed,
+      'types': JSON, names -> types of the upstream's columns that the query reads; none if the kind itself reports a changed type as a gap,
       'feed_columns': see get_feed_columns; none until they are known, and also none if the upstream's own feed is read,
       'key_order_checked': see check_key_order,
-      'copy_id': the id of the existing copy of the upstream, see before_choice; none until the run has looked for a copy,
-      'redefined': the upstream's `redefined` when the last plan was chosen, see read_upstream
+      'copy_id': the id of the existing copy of the upstream, see before_choice; none until the run has looked for a copy
     }
 
     A macro that finds out more returns a new dict of this form.
@@ -22,15 +22,16 @@
 {% macro new_analysis() %}
     {{ return({
         'explained': false, 'key': none, 'columns': none, 'used_settings': [], 'moments': none, 'drops_rows': true, 'read_columns': none,
-        'lacks_columns': false, 'version': none, 'upstream_columns': none, 'feed_columns': none, 'key_order_checked': false, 'copy_id': none,
-        'redefined': none,
+        'lacks_columns': false, 'version': none, 'upstream_columns': none, 'types': none, 'feed_columns': none, 'key_order_checked': false,
+        'copy_id': none,
     }) }}
 {% endmacro %}
 
 
 {#-
     Analyze the model's query. Refuse a query from which no MV can be made. Refuse a change table that lacks columns of the upstream. A run analyzes
-    its query once, and again (`anew`) after a gap or a change of the upstream's columns.
+    its query once, again (`anew`) after a gap, and again for each version of an upstream whose log does not report all changes of its columns: a
+    column may have got another type, or may have become nullable, so that the query reads other columns.
 
     Arguments:
       version: the version of the upstream that is to be read; none if it is not known yet. The query is explained over this version, because the
@@ -38,10 +39,10 @@
       `anew` (boolean): true to analyze the query again even if the run has an analysis of another version.
 -#}
 {% macro analyze_query(backfill, analysis, version=none, anew=false) %}
-    {%- set is_old = anew and analysis.version != version -%}
-    {%- if analysis.explained and not is_old -%} {{ return(analysis) }} {%- endif -%}
     {%- set upstream, traits = backfill.upstream.relation, dbt_backfill.upstream_traits(backfill.upstream) -%}
     {%- set is_at_version = version is not none and traits.takes_added_columns and not traits.stages_ranges -%}
+    {%- set is_old = analysis.version != version and (anew or is_at_version and analysis.version is not none) -%}
+    {%- if analysis.explained and not is_old -%} {{ return(dict(analysis, version=version) if is_at_version else analysis) }} {%- endif -%}
     {%- set explained = dbt_backfill.explain_query(
         backfill.query, upstream, backfill.options.unique_key,
         dbt_backfill.ask(backfill.upstream, 'upstream_read')(backfill.upstream, version) if is_at_version else upstream.render()
@@ -56,22 +57,19 @@
     {%- if traits.stages_ranges -%} {%- do dbt_backfill.ask(backfill.upstream, 'check_query')(explained) -%} {%- endif -%}
     {%- set used, zone = dbt_backfill.find_used_settings(explained, backfill.sql), 'spark.sql.session.timeZone' -%}
     {%- set partitions = dbt_backfill.get_partition_columns(backfill, dbt_backfill.parse_columns(explained.columns)) -%}
-    {%- if zone not in used and 'timestamp' in partitions | map(attribute='type') -%}
-        {%- set used = used + [zone] -%}
-    {%- endif -%}
+    {%- set used = used + ([zone] if zone not in used and 'timestamp' in partitions | map(attribute='type') else []) -%}
     {%- set read = dbt_backfill.find_read_columns(explained) -%}
-    {%- set columns_read = explained.upstream_columns if read.columns is none else read.columns -%}
+    {%- set columns_read, types = explained.upstream_columns if read.columns is none else read.columns, {} -%}
+    {%- for column in columns_read -%} {%- do types.update({column.name: column.type}) -%} {%- endfor -%}
     {%- set analysis = dict(
-        analysis, explained=true, feed_columns=none if is_old else analysis.feed_columns,
-        key=dbt_backfill.key_lineage(explained, explained.unique_key, backfill.options.upstream_key),
+        analysis, explained=true, key=dbt_backfill.key_lineage(explained, explained.unique_key, backfill.options.upstream_key),
         columns=explained.columns, used_settings=used,
         moments=columns_read | selectattr('type', 'equalto', 'timestamp') | map(attribute='name') | list,
         drops_rows='- Filter ' in explained.analyzed | join('\n'), read_columns=read.columns, lacks_columns=read.lacks,
         version=version, upstream_columns=explained.upstream_columns | map(attribute='name') | list if is_at_version else none,
+        types=tojson(types) if traits.takes_added_columns and not traits.stages_ranges else none,
+        feed_columns=dbt_backfill.get_feed_columns(backfill.feed) if backfill.feed and (anew or not analysis.feed_columns) else analysis.feed_columns,
     ) -%}
-    {%- if backfill.feed and analysis.feed_columns is none -%}
-        {%- set analysis = dict(analysis, feed_columns=dbt_backfill.get_feed_columns(backfill.feed)) -%}
-    {%- endif -%}
     {#- The contract describes the model's current query. During a full refresh beside the MV in use, that MV still has the query that created it. -#}
     {%- if dbt_backfill.get_config().get('contract').enforced and backfill.generation != 'former' -%}
         {%- do get_assert_columns_equivalent(backfill.sql) -%}
@@ -173,7 +171,7 @@
 -#}
 {% macro analyze_time_zone(backfill, state, observed, analysis, anew) %}
     {%- set zone, names = 'spark.sql.session.timeZone', analysis.moments -%}
-    {%- if names is none -%} {{ return(analysis) }} {%- endif -%}
+    {%- if not names -%} {{ return(analysis) }} {%- endif -%}
     {%- set depends = [zone] if zone in (state.committed.get('settings') or {}) else [] -%}
     {%- if anew or state.get('upstream_version') is none or state.committed.query_hash != backfill.query_hash -%}
         {%- for table, seen in [(backfill.upstream, observed), (backfill.feed, observed.get('feed'))]

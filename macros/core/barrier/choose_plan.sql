@@ -17,16 +17,14 @@
 -#}
 {% macro choose_plan(backfill, state, observed, analysis, rebuild, next=none) %}
     {%- if next == 'planned' -%} {{ return(none) }} {%- endif -%}
-    {%- set options, reason = backfill.options, rebuild or dbt_backfill.find_rebuild(state) -%}
     {%- if next -%}
         {{ return({'plan': dbt_backfill.new_swap_plan(backfill, state, analysis, next, rebuild), 'analysis': analysis}) }}
-    {%- elif reason -%}
+    {%- endif -%}
+    {%- set options, reason = backfill.options, rebuild or dbt_backfill.find_rebuild(state)
+        or ('a late full refresh has reset it' if dbt_backfill.find_late_reset(backfill, state) else none) -%}
+    {%- if reason -%}
         {%- set analysis = dbt_backfill.check_key_order(backfill, dbt_backfill.analyze_query(backfill, analysis, observed.version)) -%}
         {{ return({'plan': dbt_backfill.new_reset_plan(backfill, state, analysis, reason), 'analysis': analysis}) }}
-    {%- endif -%}
-    {%- if dbt_backfill.find_late_reset(backfill, state) -%}
-        {%- set analysis = dbt_backfill.check_key_order(backfill, dbt_backfill.analyze_query(backfill, analysis, observed.version)) -%}
-        {{ return({'plan': dbt_backfill.new_reset_plan(backfill, state, analysis, 'a late full refresh has reset it'), 'analysis': analysis}) }}
     {%- endif -%}
     {%- if options.backfill_vnodes or not state.uniform -%} {%- do dbt_backfill.check_vnodes(backfill, state) -%} {%- endif -%}
     {%- set started, is_pinned = dbt_backfill.has_started(state), dbt_backfill.stays_at_snapshot(backfill, state) -%}
@@ -44,12 +42,8 @@
         if backfill.feed and not is_pinned else version != state.get('upstream_version') -%}
     {%- set waits = not gap and not moves and not (started and has_moved) -%}
     {%- if waits and backfill.query_hash == state.committed.query_hash -%} {{ return(none) }} {%- endif -%}
-    {#- A column may have become nullable, and then the query may read other columns. -#}
-    {%- set anew = gap is not none or analysis.explained and analysis.redefined != observed.get('redefined') -%}
-    {%- set analysis = dict(dbt_backfill.analyze_query(backfill, analysis, version, anew=anew), redefined=observed.get('redefined')) -%}
-    {%- if analysis.moments -%}
-        {%- set analysis = dbt_backfill.analyze_time_zone(backfill, state, observed, analysis, anew=gap is not none) -%}
-    {%- endif -%}
+    {%- set analysis = dbt_backfill.analyze_query(backfill, analysis, version, anew=gap is not none) -%}
+    {%- set analysis = dbt_backfill.analyze_time_zone(backfill, state, observed, analysis, anew=gap is not none) -%}
     {%- set change = dbt_backfill.find_change(backfill, state, analysis) -%}
     {%- if change.rebuild -%}
         {{ return({'plan': dbt_backfill.new_reset_plan(backfill, state, analysis, change.rebuild), 'analysis': analysis}) }}
@@ -59,16 +53,17 @@
     {%- if change.columns -%}
         {%- set filling = dbt_backfill.begin_filling(backfill, state, observed, analysis, version, change.columns) -%}
     {%- endif -%}
+    {%- set changed_type = dbt_backfill.find_changed_type(state, analysis) -%}
+    {%- set gap = gap or changed_type -%}
     {%- if gap or state.get('upstream_version') is none -%}
         {%- set analysis = dbt_backfill.check_key_order(backfill, analysis) -%}
         {%- do dbt_backfill.check_query_at(backfill, observed, analysis, version) -%}
     {%- endif -%}
     {%- if gap or filling and not started -%}
-        {%- set plan = dbt_backfill.choose_recovery(
+        {%- set ranged = {'plan': dbt_backfill.choose_recovery(
             backfill, state, observed, analysis, gap or 'its query returns other columns', started, filling=filling,
-            whole=state.get('foreign_write') is not none
-        ) -%}
-        {%- set ranged = {'plan': plan} -%}
+            whole=state.get('foreign_write') is not none or changed_type is not none
+        )} -%}
     {%- elif filling and filling.columns -%}
         {%- set plan = dbt_backfill.new_plan_at(backfill, state, analysis, 'fill', observed, version) -%}
         {%- set ranged = dbt_backfill.get_plan_with_fill(backfill, state, plan, filling) -%}
@@ -178,6 +173,21 @@
 
 
 {#-
+    Return how the type of a column that the query reads has changed since the last executed barrier, as the end of a sentence; none if no type is
+    known to have changed. With the type, values of older rows may have changed that the feed does not report: `cast(amount as string)` gets more
+    digits if `amount` is widened to decimal(12,4). Delta's log does not show the types, nor that a write with schema evolution has changed them.
+-#}
+{% macro find_changed_type(state, analysis) %}
+    {%- set read = dbt_backfill.get_source(dbt_backfill.get_feed_start(state)) -%}
+    {%- set types = fromjson(read.get('definition') or '{}') if read and analysis.types else {} -%}
+    {%- for name, type in (fromjson(analysis.types) if types else {}).items() if types.get(name, type) != type -%}
+        {{ return('the type of the column ' ~ name ~ ' of the upstream changed from ' ~ types[name] ~ ' to ' ~ type) }}
+    {%- endfor -%}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{#-
     Return the vnodes that are to move, and the beginning of their next range: {
       'moving': a list of vnodes, or none for all vnodes; the list is empty if all selected vnodes have finished,
       'low': the lowest position of these vnodes as literals; none if one of these vnodes has not started
@@ -211,9 +221,8 @@
 {% macro new_plan_at(backfill, state, analysis, kind, upstream, version, reason=none) %}
     {%- set plan = dbt_backfill.new_plan(backfill, state, analysis, kind, reason) -%}
     {%- set sources = [dict(
-        plan.sources[0], id=upstream.id, version=version,
+        plan.sources[0], id=upstream.id, version=version, definition=upstream.get('definition') or analysis.types,
         committed_at=dbt_backfill.ask(backfill.upstream, 'committed_at')(upstream, version),
-        **({'definition': upstream.definition} if upstream.get('definition') else {})
     )] -%}
     {%- if upstream.get('feed') -%}
         {#- The user's change table is read up to its newest position. While the snapshot is pinned, it is read only up to the committed position. -#}

@@ -19,17 +19,14 @@
     {%- if missing > 0 -%} {%- set log = dbt_backfill.read_delta_log(relation, log | length + missing) -%} {%- endif -%}
     {%- set start = log | selectattr('version', 'equalto', since.version | int) | list | first | default(none) if known else none -%}
     {%- set detail = {'id': since.id} if start and start.committed_at == since.committed_at else dbt_backfill.read_delta_detail(relation) -%}
-    {{ return(dict(
-        detail, relation=relation, version=log[0].version | string, committed_at=log[0].committed_at, log=log, complete=start is not none,
-        redefined=log | selectattr('operation', 'in', ['CHANGE COLUMN', 'CHANGE COLUMNS']) | map(attribute='version') | first | default(none),
-    )) }}
+    {%- set current = {'version': log[0].version | string, 'committed_at': log[0].committed_at} -%}
+    {{ return(dict(detail, relation=relation, log=log, complete=start is not none, **current)) }}
 {% endmacro %}
 
 
 {#- If the properties were read, refuse a table whose change data feed is off. The feed has only the changes that were committed while it was on. -#}
 {% macro delta_check_feed(upstream) %}
-    {%- if upstream.get('properties') is none -%} {{ return(none) }} {%- endif -%}
-    {%- set refusal = dbt_backfill.feed_refusal(upstream, upstream.properties) -%}
+    {%- set refusal = none if upstream.get('properties') is none else dbt_backfill.feed_refusal(upstream, upstream.properties) -%}
     {%- if refusal -%} {%- do dbt_backfill.refuse(refusal.fact, refusal.change) -%} {%- endif -%}
 {% endmacro %}
 
@@ -171,8 +168,8 @@
                     ~ ' in version ' ~ after.replaced.version,
             dbt_backfill.feed_refusal(upstream, properties)
         )) }}
-    {%- elif after.altered or after.changed and dbt_backfill._read_types_differ(upstream, committed) -%}
-        {{ return(dbt_backfill.new_gap('columns of the upstream were changed in version ' ~ (after.altered or after.changed).version)) }}
+    {%- elif after.altered -%}
+        {{ return(dbt_backfill.new_gap('columns of the upstream were changed in version ' ~ after.altered.version)) }}
     {%- elif after.vacuumed or not dbt_backfill.delta_upstream_readable(upstream, {'version': since + 1, 'id': upstream.id}) -%}
         {{ return(dbt_backfill.new_gap('the changes since version ' ~ since ~ ' were vacuumed')) }}
     {%- endif -%}
@@ -183,20 +180,7 @@
 {% macro delta_continues_upstream(upstream, committed) %}
     {%- set since = committed.version | int -%}
     {%- set after = dbt_backfill._read_log_after(upstream, since) -%}
-    {{ return(upstream.id == committed.id and upstream.version | int >= since and not after.replaced and not after.altered
-        and not (after.changed and dbt_backfill._read_types_differ(upstream, committed))) }}
-{% endmacro %}
-
-
-{#- True if names, types or order of the columns have changed since the version of `source`, or if this version can no longer be read. -#}
-{% macro _read_types_differ(upstream, source) %}
-    {%- if not dbt_backfill.delta_upstream_readable(upstream, source) -%} {{ return(true) }} {%- endif -%}
-    {%- set types = [] -%}
-    {%- for version in [source.version, upstream.version] -%}
-        {%- do types.append('typeof((select struct(*) from ' ~ dbt_backfill.delta_upstream_read(upstream, version) ~ ' where false))') -%}
-    {%- endfor -%}
-    {%- set sql = 'select to_json(struct(' ~ types | join(' = ') ~ ' as same))' -%}
-    {{ return(not dbt_backfill.run_json('compare the columns of the upstream', sql)[0].same) }}
+    {{ return(upstream.id == committed.id and upstream.version | int >= since and not after.replaced and not after.altered) }}
 {% endmacro %}
 
 
@@ -205,15 +189,14 @@
       'replaced': the entry that replaced the table, restored an earlier version or overwrote the whole table. After this entry the table may have
         other columns under the same names, which the feed does not report. The table may also have lost the property that turns the feed on,
       'switched': the entry that switched the feed off,
-      'changed': the entry that changed a column. Often such an entry only sets a comment, as dbt does in each run with persist_docs,
-      'altered': the entry that renamed or dropped columns, or added a field to a column. An entry that only adds a column to the table does not
-        count, because the query does not read the new column,
+      'altered': the entry that renamed, dropped or moved columns, or added a field to a column. Other entries do not count: the query does not read
+        a column that was only added, and find_changed_type finds another type. Often only a comment was set, as dbt does with persist_docs,
       'vacuumed': true if a VACUUM has deleted files that the feed reads. For each version, the feed reads the version's change files and the files
         that the version removed. A VACUUM deletes these files if the version was committed before the horizon of the VACUUM, see _vacuum_horizon
-    }. Of several entries of one sort, the newest is returned; none if the log has no entry of this sort.
+    }. Of several entries of one sort, the newest is returned. A sort is absent if the log has no entry of it.
 -#}
 {% macro _read_log_after(upstream, since) %}
-    {%- set replaced, switched, changed, altered, horizons, lost = [], [], [], [], [], [] -%}
+    {%- set found, horizons = {}, [] -%}
     {%- for entry in upstream.log if entry.version > since -%}
         {%- set operation, text = entry.operation, entry.parameters | string -%}
         {#- With the option `overwriteSchema`, an overwrite may change the columns. Most writers do not log this option, so each overwrite of the
@@ -225,29 +208,25 @@
         {%- if modules.re.search('REPLACE TABLE|CLONE|CREATE TABLE|CONVERT|RESTORE|REMOVE COLUMN MAPPING', operation)
                 or overwrites and written.get('mode', 'Overwrite') == 'Overwrite' and not partial
                 or complete and written.get('outputMode', 'Complete') == 'Complete' -%}
-            {%- do replaced.append(entry) -%}
+            {%- do found.setdefault('replaced', entry) -%}
         {#- The feed was on at the version `since`, so an entry that switches the feed on changes nothing. #}
         {%- elif 'TBLPROPERTIES' in operation and 'enableChangeDataFeed' in text
                 and not modules.re.search('(?i)enableChangeDataFeed[\\\\"\':=\\s]+true', text) -%}
-            {%- do switched.append(entry) -%}
-        {%- elif 'CHANGE COLUMN' in operation -%}
-            {%- do changed.append(entry) -%}
+            {%- do found.setdefault('switched', entry) -%}
         {%- elif modules.re.search('(RENAME|DROP|REPLACE) COLUMN|UPDATE SCHEMA', operation)
+                or 'CHANGE COLUMN' in operation and modules.re.search('[\'"]position\\\\*[\'"]:', text)
                 or operation == 'ADD COLUMNS' and modules.re.search('column\\W+name[\\\\":\\s]+[^"\\\\]*[.]', text) -%}
-            {%- do altered.append(entry) -%}
+            {%- do found.setdefault('altered', entry) -%}
         {%- endif -%}
         {#- The loop begins with the newest version. So `horizons` already has the horizons of all VACUUMs after this entry. -#}
         {%- if operation == 'VACUUM START' -%}
             {%- do horizons.append(dbt_backfill._vacuum_horizon(entry)) -%}
         {%- elif horizons and modules.re.search('UPDATE|MERGE|DELETE|TRUNCATE|Overwrite', operation ~ text)
                 and horizons | max >= modules.datetime.datetime.fromisoformat(entry.committed_at) -%}
-            {%- do lost.append(entry) -%}
+            {%- do found.update({'vacuumed': true}) -%}
         {%- endif -%}
     {%- endfor -%}
-    {{ return({
-        'replaced': replaced | first | default(none), 'switched': switched | first | default(none),
-        'changed': changed | first | default(none), 'altered': altered | first | default(none), 'vacuumed': lost != [],
-    }) }}
+    {{ return(found) }}
 {% endmacro %}
 
 
@@ -289,9 +268,8 @@
 -#}
 {% macro delta_upstream_readable(upstream, source) %}
     {%- set version, current, log = source.version | int, upstream.version | int, upstream.log -%}
-    {%- if upstream.id != source.id or version > current -%} {{ return(false) }} {%- endif -%}
+    {%- if upstream.id != source.id or version > current or version < (log | last).version -%} {{ return(false) }} {%- endif -%}
     {%- if version == current -%} {{ return(true) }} {%- endif -%}
-    {%- if (log | last).version > version -%} {{ return(false) }} {%- endif -%}
     {%- set time, hours = modules.datetime.datetime, modules.datetime.timedelta(hours=1) -%}
     {%- set superseded = time.fromisoformat((log | selectattr('version', 'equalto', version + 1) | first).committed_at) -%}
     {%- for entry in log if entry.operation == 'VACUUM START' and entry.version > version -%}

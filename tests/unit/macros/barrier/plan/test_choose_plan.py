@@ -285,6 +285,39 @@ def test_it_is_chosen_by_what_stands_and_what_happened(
     assert (plan and {name: plan[name] for name in chosen or plan}) == chosen
 
 
+@pytest.mark.parametrize("touched", [None, []], ids=["committed", "given up"])
+@pytest.mark.parametrize(
+    ("recorded", "changed"),
+    [
+        ('{"id": "int", "n": "int", "gone": "int"}', True),
+        ('{"id": "int", "n": "bigint"}', False),
+        # The plan was made when the query did not read the column n, or without a record of types.
+        ('{"id": "int"}', False),
+        (None, False),
+    ],
+)
+def test_another_type_of_a_column_that_the_query_reads_is_a_gap(
+    choose: Any, analysis: Any, make_source: Any, make_plan: Any, recorded: str | None,
+    changed: bool, touched: list[Any] | None,
+) -> None:  # fmt: skip
+    analysis["types"] = '{"id": "int", "n": "bigint"}'
+    read = [make_source(version="16", definition=recorded)]
+    committed: dict[str, Any] = {"sources": read}
+    if touched is not None:
+        given_up = {"since": make_plan(sources=read), "plans": []}
+        committed = {"kind": "abandon", "given_up": given_up, "sources": [make_source()]}
+    state = {} if touched is None else {"touched": touched, "dirty": True}
+    plan = choose(committed=committed, **state)
+
+    reason = "the type of the column n of the upstream changed from int to bigint"
+    if touched is not None:
+        assert plan["kind"] == "reanchor" and plan["touched"] == (None if changed else [])
+    else:
+        assert (plan["kind"], plan["reason"]) == (
+            ("reanchor", reason) if changed else ("advance", None)
+        )
+
+
 def test_an_edit_without_a_meaning_is_no_barrier_of_its_own(choose: Any, backfill: Any) -> None:
     backfill["query_hash"] = "h2"
 

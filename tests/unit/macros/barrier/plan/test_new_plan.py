@@ -64,13 +64,15 @@ def test_a_plan_at_a_version_leaves_the_position_where_it_is(
 def test_a_plan_at_a_version_tells_which_version_of_which_table(
     macros: Macros, backfill: Any, analysis: Any, make_state: Callable[..., Any]
 ) -> None:
-    plan = macros.call("new_plan_at", backfill, make_state(), analysis, "advance", OBSERVED, "17")
+    known = {**analysis, "types": '{"id": "int"}'}
+    plan = macros.call("new_plan_at", backfill, make_state(), known, "advance", OBSERVED, "17")
 
     assert plan["sources"] == [
         {
             "role": "upstream",
             "relation": "lake.up",
             "kind": "delta",
+            "definition": '{"id": "int"}',
             "id": "u1",
             "version": "17",
             "committed_at": "2024-05-01 10:17:00",
