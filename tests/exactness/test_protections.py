@@ -275,7 +275,13 @@ PROTECTIONS = (
     ),
     Protection(
         "snapshots that the log does not know may delete",
-        (("upstreams/iceberg/changes.sql", "operations == [] or ", ""),),
+        (
+            (
+                "upstreams/iceberg/changes.sql",
+                "not in [['append'], ['replace']]",
+                "not in [[], ['append'], ['replace']]",
+            ),
+        ),
         a_run_executes_the_plan_of_a_younger_snapshot,
         "iceberg",
     ),

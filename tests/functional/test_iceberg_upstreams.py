@@ -136,6 +136,34 @@ def test_a_column_that_no_snapshot_has_yet_is_refused_until_something_is_written
     assert read == people.rows("select id, cast(null as int) from {schema}.people")
 
 
+@pytest.mark.profiles("session-iceberg", reason="reads the names of files")
+@pytest.mark.parametrize("also", ["", "compacted", "updated"])
+def test_the_rows_of_a_file_of_another_table_are_merged(project: Project, also: str) -> None:
+    """A file that an UPDATE has written contains the row ids and the sequence numbers of its rows
+    in its own table.
+    """
+    for table, ids in (("people", "1, 4"), ("staging", "10, 14")):
+        project.create_table(table, "id int, v int", {"format-version": "3"})
+        rows = f"select /*+ coalesce(1) */ id, 1 from range({ids})"
+        project.sql(f"insert into {{schema}}.{table} {rows}")
+        project.sql(f"update {{schema}}.{table} set v = 2 where id in (1, 10)")
+    query = f"select *, md5(cast(struct(*) as string)) as digest from {source('people')}"
+    project.write({"mv": model(query)}, sources=["people"]).run()
+
+    file = project.value("select file_path from {schema}.staging.files")
+    call(project, "add_files", f"source_table => '`parquet`.`{file}`'")
+    if also == "updated":
+        project.sql("update {schema}.people set v = 3 where id in (2, 13)")
+    elif also:
+        call(project, "rewrite_data_files", "options => map('rewrite-all', 'true')")
+    told = line(project.run())
+
+    assert "5 changed" in told if also == "updated" else "4 changed" in told
+    rows = project.rows("select *, md5(cast(struct(*) as string)) from {schema}.people")
+    assert len(rows) == 7
+    assert project.rows("select * from {schema}.mv") == rows
+
+
 # Each entry: the query, a commit that changes rows, and the changes of columns after that commit.
 ALTERED = {
     "anew": (

@@ -22,8 +22,8 @@
 
 
 {% macro iceberg_byte_count(upstream) %}
-    {%- set sql = 'select coalesce(sum(file_size_in_bytes), 0) from ' ~ upstream.relation.render() ~ '.files' -%}
-    {{ return(dbt_backfill.run_table('measure the upstream', sql)[0][0] | int) }}
+    {%- set files = upstream.relation.render() ~ '.files' -%}
+    {{ return(dbt_backfill.run_table('measure the upstream', 'select coalesce(sum(file_size_in_bytes), 0) from ' ~ files)[0][0] | int) }}
 {% endmacro %}
 
 
@@ -38,14 +38,13 @@
         {{ return({'events': added | join('\nunion all\n'), 'one_commit': true}) }}
     {%- elif dbt_backfill.parse_iceberg_id(observed.id).format == '3' -%}
         {#- The name of the variable contains the version, because one script may read the changes after two different versions. -#}
-        {%- set name = '__bf_lineage_' ~ from_version -%}
+        {%- set name, fields, literals = '__bf_lineage_' ~ from_version, ['columns', 'written', 'bounds', 'added', 'removed', 'changed'], [] -%}
+        {%- for field in fields -%} {%- do literals.append(name ~ '.' ~ field) -%} {%- endfor -%}
         {{ return({
-            'declarations': ['declare ' ~ name ~ ' struct<committed: string, bounds: string, added: string, removed: string, changed: string>'],
-            'setup': ['set ' ~ name ~ ' = ('
-                ~ dbt_backfill._iceberg_lineage_sql(observed.relation, from_version, to_version, keys) ~ ')'],
+            'declarations': ['declare ' ~ name ~ ' struct<' ~ fields | join(': string, ') ~ ': string>'],
+            'setup': ['set ' ~ name ~ ' = (' ~ dbt_backfill._iceberg_lineage_sql(observed, from_version, to_version, keys) ~ ')'],
             'events': dbt_backfill._iceberg_events_sql(observed, from_version, to_version, keys, name),
-            'literals': [name ~ '.committed', name ~ '.bounds', name ~ '.added', name ~ '.removed', name ~ '.changed'],
-            'one_commit': true,
+            'literals': literals, 'one_commit': true,
         }) }}
     {%- endif -%}
     {#- The table's catalog has the procedure. A name without a catalog means a table in the session's catalog. -#}
@@ -65,12 +64,9 @@
 {% endmacro %}
 
 
-{#- True if a snapshot in the range may have removed rows. A snapshot that only appends rows, or moves rows to other files, removes none. -#}
-{% macro _iceberg_deletes_between(observed, from_version, to_version) %}
-    {%- set operations = dbt_backfill.iceberg_snapshots_between(observed, from_version, to_version)
-        | map(attribute='operation') | unique | list -%}
-    {#- The list is empty if another run's plan reads a snapshot that is not in this run's log. -#}
-    {{ return(operations == [] or operations | reject('in', ['append', 'replace']) | list != []) }}
+{#- Return the operations of the snapshots in (from, to]; an empty list if another run's plan reads a snapshot that is not in this run's log. -#}
+{% macro _iceberg_operations_between(observed, from_version, to_version) %}
+    {{ return(dbt_backfill.iceberg_snapshots_between(observed, from_version, to_version) | map(attribute='operation') | unique | list) }}
 {% endmacro %}
 
 
@@ -97,13 +93,14 @@
 
 {#-
     True if the feed may leave out a key. Row lineage only compares two snapshots, so it does not list a row that was inserted and deleted between
-    them. The events after version 0 (no snapshot) are the rows of the last version, so they do not list such a row either. The changelog of format 2
-    reads each snapshot, so the changelog leaves out no key.
+    them. The same is true for the events after version 0, at which the table has no snapshot. The changelog of format 2 reads each snapshot, so it
+    leaves out no key. A snapshot that only appends rows, or only moves rows to other files, removes no row.
 -#}
 {% macro iceberg_forgets_keys(observed, committed, source) %}
     {%- set compares = dbt_backfill.parse_iceberg_id(observed.id).format == '3' or committed.version | int == 0 -%}
+    {%- set operations = dbt_backfill._iceberg_operations_between(observed, source.version, observed.version) -%}
     {{ return(compares and source.version != observed.version | string
-        and dbt_backfill._iceberg_deletes_between(observed, source.version, observed.version)) }}
+        and (operations == [] or operations | reject('in', ['append', 'replace']) | list != [])) }}
 {% endmacro %}
 
 
@@ -114,98 +111,109 @@
     deleted (`_deleted`). Second, the new version does not have the row's file, and the row is not among the unchanged rows of the added files. If a
     file was removed and added again under the same path, the file counts as removed and as added.
 
-    The events match rows by their key and not by `_row_id`, for two reasons. In a snapshot from before an upgrade to format 3, the `_row_id` is null.
-    If an engine rewrites a file without keeping the `_row_id`, all rows of the file would look deleted. A row without a sequence number, as in a
-    snapshot from before an upgrade, counts as written later.
+    A row of an added file may look unchanged although the old version does not have it: a writer added a file of another table, or a file that was
+    removed earlier, and the file contains the lineage of its rows. The events then have two deletes of its key. So they are no chain of states, and
+    the barrier reads the key again. If there are only appends, every row of an added file is new, and no older row is read.
 
-    If observed.needs_deleted_rows is false, nothing reads the values of a deleted row. Then its event has only the key, and nulls in the other
-    columns. So Spark shuffles only the keys of the files that differ. In this case, the columns of the key come last in each event.
+    A row is the same if its key, its `_row_id` and its sequence number are the same. In a snapshot from before an upgrade to format 3 the two numbers
+    are null: then the key decides, and a row without a sequence number counts as written.
+
+    If nothing reads the rows that were deleted (observed.needs_deleted_rows is false), the events have only the keys of these rows, and nulls in the
+    other columns. So Spark shuffles only the keys of the files that differ. The events have the order of the upstream's columns, because a query may
+    depend on it, for example with struct(*).
 
     The names of the files that differ, and the bounds of their keys, are literals in the events. So Spark skips files outside of the bounds, and the
     events read no metadata table. With a metadata table, Spark would not recognize the cached events: Spark never treats two reads of a metadata
     table as equal. `lineage`: the variable with the result of _iceberg_lineage_sql.
 -#}
 {% macro _iceberg_events_sql(observed, from_version, to_version, keys, lineage) -%}
-    {%- set names, columns = dbt_backfill.upstream_columns(keys or []) | join(', '), dbt_backfill.upstream_columns(keys or [], 'source.') | join(', ') -%}
-    {%- set needs_rows = keys is none or observed.get('needs_deleted_rows', true) -%}
-    {%- set is_written = 'coalesce(source._last_updated_sequence_number > ' ~ lineage ~ '.committed, true)' -%}
-    {%- set before = dbt_backfill.iceberg_upstream_read(observed, from_version) ~ ' as source where ' ~ lineage ~ '.bounds and ' -%}
-    {%- set after = dbt_backfill.iceberg_upstream_read(observed, to_version) ~ ' as source where ' ~ lineage ~ '.bounds and ' -%}
-    {%- for version in dbt_backfill._iceberg_versions_of_rows(observed, from_version, to_version, keys) %}
-    {{ 'union all' if not loop.first }}
-    select {{ 'source.*' if needs_rows else 'source.* except (' ~ names ~ '), ' ~ columns }}, 1 as __bf_version, true as __bf_is_upsert
-    from {{ dbt_backfill.iceberg_upstream_read(observed, version) }} as source
-    where {{ is_written }} and {{ lineage }}.bounds and {{ lineage }}.added
-    {%- endfor %}
-    {%- if keys is not none and dbt_backfill._iceberg_deletes_between(observed, from_version, to_version) %}
-    union all
-    select
-        {{ 'gone.*' if needs_rows else 'no_row.* except (' ~ names ~ '), ' ~ dbt_backfill.upstream_columns(keys, 'gone.') | join(', ') }},
-        0 as __bf_version,
-        false as __bf_is_upsert
+    {%- set names, either, needs_rows = dbt_backfill.upstream_columns(keys or []), [], observed.get('needs_deleted_rows', true) -%}
+    {%- for name in names -%} {%- do either.append('coalesce(gone.' ~ name ~ ', kept.' ~ name ~ ') as ' ~ name) -%} {%- endfor -%}
+    {%- set names, columns = names | join(', '), dbt_backfill.upstream_columns(keys or [], 'source.') | join(', ') -%}
+    {%- set rows = 'source.*' if needs_rows else columns -%}
+    {%- set marks = 'source._pos as __bf_at, source._row_id as __bf_row, source._last_updated_sequence_number as __bf_number' -%}
+    {%- set before = dbt_backfill.iceberg_upstream_read(observed, from_version) ~ ' as source where ' ~ lineage ~ '.bounds and ' ~ lineage -%}
+    {%- set after = dbt_backfill.iceberg_upstream_read(observed, to_version) ~ ' as source where ' ~ lineage ~ '.bounds and ' ~ lineage %}
+    select {{ lineage }}.columns, __bf_version, __bf_is_upsert
     from (
-        select {{ 'source.*' if needs_rows else columns }} from {{ before }}{{ lineage }}.removed
+        {%- for version in dbt_backfill._iceberg_versions_of_rows(observed, from_version, to_version, keys) %}
+        {{ 'union all' if not loop.first }}
+        select source.*{{ ' except (' ~ names ~ '), ' ~ columns if keys }}, 1 as __bf_version, true as __bf_is_upsert
+        from {{ dbt_backfill.iceberg_upstream_read(observed, version) }} as source
+        where {{ lineage }}.written and {{ lineage }}.bounds and {{ lineage }}.added
+        {%- endfor %}
+        {%- if keys and dbt_backfill._iceberg_operations_between(observed, from_version, to_version) not in [['append'], ['replace']] %}
         union all
-        select deleted.* except (__bf_file, __bf_at)
+        select
+            {{ 'gone.* except (__bf_at, __bf_row, __bf_number, ' if needs_rows else 'no_row.* except (' }}{{ names }}),
+            {{ either | join(', ') }},
+            0 as __bf_version, explode(if(gone.__bf_at is null, array(false, false), array(false))) as __bf_is_upsert
         from (
-            select {{ 'source.*' if needs_rows else columns }}, source._file as __bf_file, source._pos as __bf_at
-            from {{ after }}{{ lineage }}.changed and source._deleted
-        ) as deleted
-        left anti join (select source._file, source._pos from {{ before }}{{ lineage }}.changed and source._deleted) as earlier
-        on earlier._file = deleted.__bf_file and earlier._pos = deleted.__bf_at
-    ) as gone
-    left anti join (select {{ columns }} from {{ after }}{{ lineage }}.added and not {{ is_written }}) as kept
-    on {{ dbt_backfill.equal_keys(keys, 'kept.', 'gone.', 'upstream', 'upstream') }}
-    {%- if not needs_rows %}
-    left join (select * from {{ dbt_backfill.iceberg_upstream_read(observed, to_version) }} where false) as no_row
-    on false
-    {%- endif %}
-    {%- endif %}
+            select {{ rows }}, {{ marks }} from {{ before }}.removed
+            union all
+            select deleted.* except (__bf_file)
+            from (select {{ rows }}, {{ marks }}, source._file as __bf_file from {{ after }}.changed and source._deleted) as deleted
+            left anti join (select source._file, source._pos from {{ before }}.changed and source._deleted) as earlier
+            on earlier._file = deleted.__bf_file and earlier._pos = deleted.__bf_at
+        ) as gone
+        full join (select {{ columns }}, {{ marks }} from {{ after }}.added and not {{ lineage }}.written) as kept
+        on {{ dbt_backfill.equal_keys(keys, 'kept.', 'gone.', 'upstream', 'upstream') }}
+            and coalesce(kept.__bf_row = gone.__bf_row and kept.__bf_number = gone.__bf_number, true)
+        {%- if not needs_rows %}
+        left join (select * from {{ dbt_backfill.iceberg_upstream_read(observed, to_version) }} where false) as no_row on false
+        {%- endif %}
+        where gone.__bf_at is null or kept.__bf_at is null
+        {%- endif %}
+    )
 {%- endmacro %}
 
 
 {#-
-    Return a select of five texts that select the rows of the events. `committed` is the greatest sequence number of the old version, or 0 if it has
-    no files. `bounds` is a predicate for the keys. Three texts are predicates for files: `added` for files that only the new version has, `removed`
-    for files that only the old version has, and `changed` for files that have different deletes in the two versions. In two cases all files are read:
-    then every file counts as added and as removed, and no file as changed. First, if more than 10,000 files differ, a list of their names would cost
-    more than it saves. Second, if a delete file that names no data file has changed, this delete file may affect any data file.
+    Return a select of six texts: the columns of the upstream in their order, a predicate for the rows of added files that were written after the old
+    version, a predicate for the keys, and three predicates for the files: that only the new version has (`added`), that only the old version has
+    (`removed`), and that both versions have, with different deletes (`changed`). In two cases every file counts as added and as removed, and none as
+    changed, so that all files are read. If more than 10,000 files differ, the list of their names would cost more than it saves. If a delete file
+    that names no data file has changed, this delete file may affect any file.
 -#}
-{% macro _iceberg_lineage_sql(relation, from_version, to_version, keys) -%}
-    {%- if keys is none %}
-    select struct(
-        cast(coalesce(committed, 0) as string) as committed, 'true' as bounds, 'true' as added, 'true' as removed, 'false' as changed
-    )
-    from (
-        select max(sequence_number) as committed from {{ relation.render() }}.entries version as of {{ from_version }}
-    )
-    {%- else -%}
-    {%- set bounded, bounds = [], ["'true'"] -%}
+{% macro _iceberg_lineage_sql(observed, from_version, to_version, keys) -%}
+    {%- set relation, bounded, bounds = observed.relation, [], ["'true'"] -%}
     {#- Strings get no bounds: Spark reads Iceberg's uuid as a string, but Iceberg orders uuids differently than strings. -#}
-    {%- for key in keys
-            if key.type in ['int', 'bigint', 'date', 'timestamp', 'timestamp_ntz'] or key.type.startswith('decimal(') -%}
+    {%- for key in keys or [] if key.type in ['int', 'bigint', 'date', 'timestamp', 'timestamp_ntz'] or key.type.startswith('decimal(') -%}
         {%- do bounded.append(key) -%}
         {%- set column, number = 'source.' ~ dbt_backfill.identifier(key.upstream), loop.index -%}
         {%- for operator, bound in [(' >= ', 'low_'), (' <= ', 'high_')] -%}
             {%- set literal = dbt_backfill.literal_expression(bound ~ number, key.type) -%}
             {%- do bounds.append('concat(' ~ dbt_backfill.string_literal(column ~ operator) ~ ', ' ~ literal ~ ')') -%}
         {%- endfor -%}
-    {%- endfor %}
+    {%- endfor -%}
+    {%- set all_files = 'any_file or size(added) + size(removed) + size(changed) > 10000' -%}
+    {%- set only_appends = keys is not none and dbt_backfill._iceberg_operations_between(observed, from_version, to_version) == ['append'] %}
     select struct(
-        cast(coalesce(committed, 0) as string) as committed,
+        array_join(transform(json_object_keys(names), name -> concat('`', replace(name, '`', '``'), '`')), ', ') as columns,
+        if({{ only_appends }} and not ({{ all_files }}), 'true',
+            concat('coalesce(source._last_updated_sequence_number > ', coalesce(committed, 0), ', true)')) as written,
         if(any_file, 'true', concat_ws(' and ', {{ bounds | join(', ') }})) as bounds
         {%- for files in ['added', 'removed', 'changed'] %},
         case
-            when any_file or size(added) + size(removed) + size(changed) > 10000 then '{{ 'false' if files == 'changed' else 'true' }}'
+            when {{ all_files }} then '{{ 'false' if files == 'changed' else 'true' }}'
             when size({{ files }}) = 0 then 'false'
             else concat('source._file in (', array_join(transform({{ files }}, path -> {{ dbt_backfill.literal_expression('path', 'string') }}), ', '), ')')
         end as {{ files }}
         {%- endfor %}
     )
     from (
+        {%- if keys is none %}
+        select max(sequence_number) as committed, true as any_file, array() as added, array() as removed, array() as changed
+        from {{ relation.render() }}.entries version as of {{ from_version }}
+        {%- else %}
         {{ dbt_backfill._iceberg_changed_files_sql(relation, from_version, to_version, bounded) }}
+        {%- endif %}
     )
-    {%- endif %}
+    cross join (
+        select to_json(struct(source.*), map('ignoreNullFields', 'false')) as names
+        from (select 1)
+        left join (select * from {{ dbt_backfill.iceberg_upstream_read(observed, to_version) }} where false) as source on false
+    )
 {%- endmacro %}
 
 

@@ -18,9 +18,7 @@
 {% macro iceberg_read_upstream(upstream, since, log=none) %}
     {%- set relation = upstream.relation -%}
     {%- if log is none -%}
-        {%- set log = dbt_backfill.run_json(
-            'read the log of the upstream', 'select to_json(' ~ dbt_backfill.iceberg_log_sql(upstream) ~ ')'
-        )[0] -%}
+        {%- set log = dbt_backfill.run_json('read the log of the upstream', 'select to_json(' ~ dbt_backfill.iceberg_log_sql(upstream) ~ ')')[0] -%}
     {%- endif -%}
     {%- set snapshots, main, holds, commits = {}, {}, {}, [] -%}
     {%- for entry in log -%}
@@ -144,7 +142,7 @@
         'stages_ranges': false, 'enforces_keys': false, 'holds_versions': true, 'log_in_state': true, 'may_be_cached': true,
         'takes_added_columns': false, 'may_read_by_zone': false, 'may_forget_keys': true, 'may_order_texts_otherwise': true,
         'copy_format': 'iceberg', 'lost_conditions': none,
-        'metadata_columns': ['_file', '_pos', '_deleted', '_last_updated_sequence_number'],
+        'metadata_columns': ['_file', '_pos', '_deleted', '_row_id', '_last_updated_sequence_number'],
     }) }}
 {% endmacro %}
 
@@ -254,8 +252,7 @@
 
 
 {% macro iceberg_release(source, name) %}
-    {%- set sql = 'alter table ' ~ source.relation ~ ' drop tag if exists ' ~ name -%}
-    {%- do dbt_backfill.run_table('release the snapshot of the upstream', sql) -%}
+    {%- do dbt_backfill.run_table('release the snapshot of the upstream', 'alter table ' ~ source.relation ~ ' drop tag if exists ' ~ name) -%}
 {% endmacro %}
 
 
@@ -284,8 +281,7 @@
     {%- for column in columns -%}
         {%- if taken and "'no uuid " ~ loop.index ~ "'" not in taken.group(1) -%}
             {%- do dbt_backfill.refuse(
-                'the key ' ~ column ~ ' of ' ~ relation.render()
-                    ~ ' is a uuid, but Iceberg and Spark order uuids differently',
+                'the key ' ~ column ~ ' of ' ~ relation.render() ~ ' is a uuid, but Iceberg and Spark order uuids differently',
                 'Read a table that has this key as a string, or name columns of another type in unique_key'
             ) -%}
         {%- endif -%}
