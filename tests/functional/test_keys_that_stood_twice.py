@@ -140,18 +140,56 @@ def test_no_re_anchor_is_needed_for_a_key_that_stood_twice(stood: Stood, name: s
     assert "re-anchored" not in stood.again.output
 
 
-def test_the_other_row_of_a_key_stays_when_its_twin_is_updated_and_deleted(
-    new_project: Callable[[], Project],
-) -> None:
-    """The query does not return the twin that goes, so the MV has the row that stays."""
-    project = new_project()
+def make_twins(project: Project) -> None:
+    """Create two rows of key 1 in one file, and an MV whose query returns the second row."""
     project.create_table("up", "id int, v int, deleted boolean, note string")
     project.sql("insert into {schema}.up values (1, 1, true, 'old'), (2, 2, false, '')")
     query = f"select id, v from {source('up')} where not deleted"
     project.write({"mv": model(query)}, sources=["up"]).run()
     project.sql("insert into {schema}.up values (1, 7, false, 'new')")
+    project.compact("up")
     project.run()
+    assert project.rows("select * from {schema}.mv order by id") == [(1, 7), (2, 2)]
+
+
+def test_the_other_row_of_a_key_stays_when_its_twin_is_updated_and_deleted(
+    new_project: Callable[[], Project],
+) -> None:
+    """The query does not return the twin that goes, so the MV has the row that stays."""
+    project = new_project()
+    make_twins(project)
     project.sql("update {schema}.up set note = 'purge' where id = 1 and deleted")
     project.sql("delete from {schema}.up where id = 1 and deleted")
     project.run()
     assert project.rows("select * from {schema}.mv order by id") == [(1, 7), (2, 2)]
+
+
+@pytest.mark.parametrize(
+    "updated",
+    ["set v = v + 100 where id = 1", "set v = 0 where id = 1 and deleted"],
+    ids=["both rows", "the row that the query drops"],
+)
+def test_a_key_whose_row_the_query_drops_is_refused_when_this_row_is_updated(
+    new_project: Callable[[], Project], updated: str
+) -> None:
+    project = new_project()
+    make_twins(project)
+    project.sql(f"update {{schema}}.up {updated}")
+
+    assert_refused(project.fail(), "mv", "key id is not unique", "duplicate keys: (1)")
+    assert project.rows("select * from {schema}.mv order by id") == [(1, 7), (2, 2)]
+
+    project.sql("delete from {schema}.up where id = 1 and deleted")
+    project.run()
+    rows = project.rows("select id, v from {schema}.up order by id")
+    assert project.rows("select * from {schema}.mv order by id") == rows
+
+
+def test_a_row_goes_when_the_twin_that_the_query_drops_stays(
+    new_project: Callable[[], Project],
+) -> None:
+    project = new_project()
+    make_twins(project)
+    project.sql("delete from {schema}.up where id = 1 and not deleted")
+    project.run()
+    assert project.rows("select * from {schema}.mv order by id") == [(2, 2)]

@@ -9,17 +9,17 @@
 
       - keys whose events are not a chain of states (`__bf_unclear`),
       - keys that were inserted although the MV has them: a row existed already,
-      - keys whose last event deletes a row that Q does not return, although the MV has a row of that key,
+      - keys whose first event removes a row that Q does not return, although the MV has a row of that key (`__bf_before`),
       - keys that the feed may report with another value than they have (`staged.altered_keys`). Several keys may be reported with the same value, and
         any of them may have changed. So all such keys up to the position, in the upstream and in the MV, are in doubt. The stage lacks them.
 
-    All cases except the first one need a read of the MV. For inserted and deleted keys, only the rows between the bounds of the stage are read. If a
+    All cases except the first one need a read of the MV. For the second and the third, only the rows between the bounds of the stage are read. If a
     run died while it executed the plan, the MV may already have changes of the plan. In this case more keys are read again, but the result is the
     same.
 
     Arguments:
       names (dict): the names of the views, see get_stage_names.
-      suspicions (list): names of columns of the stage; a key is a suspect if one of them is true.
+      suspicions (list): predicates of the stage; a key is a suspect if one of them is true.
       altered (string or none): see altered_key_predicate.
 -#}
 {% macro get_reread_statements(backfill, state, plan, names, suspicions, altered) -%}
@@ -52,9 +52,7 @@
         {%- do of_reread.update({'__bf_anywhere__': 'cast(staged.altered_keys > 0 as string)'}) -%}
     {%- endif -%}
     if staged.suspects > 0 then
-        {{ dbt_backfill.get_execute_with_literals_sql(
-            'create or replace temporary view ' ~ names.doubtful ~ ' as\n' ~ doubtful_keys, of_stage
-        ) }};
+        {{ dbt_backfill.get_execute_with_literals_sql('create or replace temporary view ' ~ names.doubtful ~ ' as\n' ~ doubtful_keys, of_stage) }};
         cache table {{ names.doubtful }};
         set reread = (
             select named_struct(
@@ -66,9 +64,7 @@
             from (select count(*) as count, min(struct({{ columns }})) as low, max(struct({{ columns }})) as high from {{ names.doubtful }})
         );
         if reread.count > 0 then
-            {{ dbt_backfill.get_execute_with_literals_sql(
-                'create or replace temporary view ' ~ names.again ~ ' as\n' ~ rows, of_reread
-            ) }};
+            {{ dbt_backfill.get_execute_with_literals_sql('create or replace temporary view ' ~ names.again ~ ' as\n' ~ rows, of_reread) }};
             cache table {{ names.again }};
             set reread = named_struct('count', reread.count, 'low', reread.low, 'high', reread.high, 'twice', (
                 select collect_list(key)
@@ -103,16 +99,17 @@
     from {{ backfill.mv.render() }} as mv
     left semi join (
         select {{ listed }} from {{ stage }} where __bf_inserted and {{ not_null }}
-        {%- if '__bf_gone' in suspicions %}
-        {%- set gone = 'select * except (__bf_deleted, __bf_inserted, __bf_gone, __bf_unclear) from ' ~ stage ~ ' where __bf_gone' %}
+        {%- if '__bf_before is not null' in suspicions %}
+        {%- set before = 'select * except (__bf_version, __bf_is_upsert, __bf_image) from (select __bf_before.* from ' ~ stage
+            ~ ' where __bf_before is not null)' %}
         union all
         select {{ listed }}
         from {{ stage }} as stage
         left anti join (
-            {{ dbt_backfill.get_query_sql(plan.query, backfill.upstream.relation, gone) }}
+            {{ dbt_backfill.get_query_sql(plan.query, backfill.upstream.relation, before) }}
         ) as query
         on {{ dbt_backfill.equal_keys(keys, 'stage.', 'query.', 'upstream') }}
-        where __bf_gone and {{ not_null }}
+        where __bf_before is not null and {{ not_null }}
         {%- endif %}
     ) as stage
     on {{ dbt_backfill.equal_keys(keys, 'mv.', 'stage.', right_names='upstream') }}

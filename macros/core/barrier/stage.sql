@@ -51,13 +51,14 @@
     Return the changes of a plan that has changes, see has_changes. The result is the answer to the question upstream_changes, with more entries.
     'views' also has the views of the stage, each before the views that it reads. The following facts come from the plan and the analysis: {
       'drops_rows',
+      'checks_before': true if the MV is compared with the row that the first event of a key removes: Q may drop this row, but not another row,
       'is_exact': true if the MV has the query's result for the rows before these changes,
       'read_columns': the columns whose change can change the MV's row. It is none if all changes have to be merged: the feed does not report the
         previous row, or the MV may not have the query's result for the previous row
     }
 -#}
 {% macro get_changes(backfill, state, observed, analysis, plan) %}
-    {%- set names = dbt_backfill.get_stage_names(backfill, plan) -%}
+    {%- set names, checks_before = dbt_backfill.get_stage_names(backfill, plan), backfill.options.check_key and analysis.drops_rows -%}
     {%- if backfill.feed -%}
         {%- set changes = dbt_backfill.get_change_table_events(
             backfill.feed, observed.feed, dbt_backfill.get_source(dbt_backfill.get_feed_start(state), 'feed').version,
@@ -65,8 +66,7 @@
         ) -%}
     {%- else -%}
         {%- set changes = dbt_backfill.ask(backfill.upstream, 'upstream_changes')(
-            dict(observed, needs_deleted_rows=backfill.options.check_key and analysis.drops_rows), state.upstream_version,
-            dbt_backfill.get_source(plan).version, plan.key, names.events
+            dict(observed, needs_deleted_rows=checks_before), state.upstream_version, dbt_backfill.get_source(plan).version, plan.key, names.events
         ) -%}
     {%- endif -%}
     {%- set events = changes.events -%}
@@ -79,7 +79,7 @@
     {%- set is_exact = plan.kind == 'advance' and not plan.get('sweeps') and not state.dirty -%}
     {{ return(dict(
         changes, events=events, views=[names.rows, names.again, names.doubtful, names.states] + changes.get('views', []),
-        drops_rows=analysis.drops_rows, is_exact=is_exact,
+        drops_rows=analysis.drops_rows, checks_before=checks_before, is_exact=is_exact,
         read_columns=analysis.read_columns if is_exact and changes.tells_before else none,
     )) }}
 {% endmacro %}
@@ -100,9 +100,8 @@
     {%- set columns = dbt_backfill.upstream_columns(keys) -%}
     {%- set events = dbt_backfill.get_prefix_scan_sql('(' ~ changes.events ~ ')', state, backfill, keys, with_null_keys=true) -%}
     {%- set altered = dbt_backfill.altered_key_predicate(changes, keys) -%}
-    {%- set check_key = backfill.options.check_key -%}
-    {%- set suspicions = ['__bf_unclear'] + (['__bf_inserted'] if check_key else [])
-        + (['__bf_gone'] if check_key and changes.drops_rows else []) -%}
+    {%- set suspicions = ['__bf_unclear'] + (['__bf_inserted'] if backfill.options.check_key else [])
+        + (['__bf_before is not null'] if changes.checks_before else []) -%}
     {%- set null_key = dbt_backfill.null_key_predicate(columns) -%}
     {#- If the query returns a row for every row of the upstream, the MV has every key that the feed does not report as inserted. -#}
     {%- set inserts = 'count_if(__bf_unclear or __bf_inserted and not __bf_deleted' ~ (' or ' ~ altered if altered else '') ~ ')'
@@ -129,11 +128,6 @@
             from {{ names.states }}
         ))
     {%- endset -%}
-    {%- set rows -%}
-        {{ dbt_backfill.get_rows_view_sql(backfill, plan, names, alters_keys=altered is not none) }};
-        cache table {{ names.rows }};
-        {{ dbt_backfill.get_merged_statements(backfill, keys, names.rows) }}
-    {%- endset -%}
     {{ return({
         'declarations': changes.get('declarations', []) + [
             'declare staged struct<count: bigint, null_keys: bigint, altered_keys: bigint, suspects: bigint, inserts: bigint, low: array<string>, high: array<string>>',
@@ -147,7 +141,9 @@
             'cache table ' ~ names.states,
             summary,
             dbt_backfill.get_reread_statements(backfill, state, plan, names, suspicions, altered),
-            rows,
+            dbt_backfill.get_rows_view_sql(backfill, plan, names, alters_keys=altered is not none),
+            'cache table ' ~ names.rows,
+            dbt_backfill.get_merged_statements(backfill, keys, names.rows),
         ],
     }) }}
 {% endmacro %}
@@ -164,7 +160,7 @@
     {%- for name in mv_columns -%}
         {%- do coalesced.append('coalesce(query.' ~ name ~ ', stage.' ~ columns[loop.index0] ~ ') as ' ~ name) -%}
     {%- endfor -%}
-    {%- set rows = 'select stage.* except (__bf_deleted, __bf_inserted, __bf_gone, __bf_unclear) from ' ~ names.states
+    {%- set rows = 'select stage.* except (__bf_deleted, __bf_inserted, __bf_before, __bf_unclear) from ' ~ names.states
         ~ ' as stage __bf_undoubted__ where not __bf_deleted' -%}
     {%- set view -%}
         create or replace temporary view {{ names.rows }} as
@@ -180,20 +176,19 @@
         on {{ dbt_backfill.equal_keys(keys, 'stage.', 'query.', 'upstream') }}
         where not {{ dbt_backfill.null_key_predicate(dbt_backfill.upstream_columns(keys, 'stage.')) }}
     {%- endset -%}
-    {%- set listed, literals = columns | join(', '), {} -%}
+    {%- set literals = {} -%}
     {%- set parts = [
         ('__bf_undoubted__', '', 'left anti join ' ~ names.doubtful ~ ' as doubtful on '
             ~ dbt_backfill.equal_keys(keys, 'stage.', 'doubtful.', 'upstream', 'upstream')),
         ('__bf_again__', '', 'union all select * from (' ~ dbt_backfill.get_query_sql(query, upstream, 'select * from ' ~ names.again) ~ ')'),
     ] -%}
     {%- if alters_keys -%}
-        {%- do parts.append(('__bf_keys__', names.states,
-            '(select ' ~ listed ~ ' from ' ~ names.states ~ ' union select ' ~ listed ~ ' from ' ~ names.doubtful ~ ')')) -%}
+        {%- set listed = 'select ' ~ columns | join(', ') ~ ' from ' -%}
+        {%- do parts.append(('__bf_keys__', names.states, '(' ~ listed ~ names.states ~ ' union ' ~ listed ~ names.doubtful ~ ')')) -%}
     {%- endif -%}
     {%- for placeholder, part, in_doubt in parts -%}
-        {%- do literals.update({
-            placeholder: 'if(reread.count > 0, ' ~ dbt_backfill.string_literal(in_doubt) ~ ', ' ~ dbt_backfill.string_literal(part) ~ ')'
-        }) -%}
+        {%- set texts = dbt_backfill.string_literal(in_doubt) ~ ', ' ~ dbt_backfill.string_literal(part) -%}
+        {%- do literals.update({placeholder: 'if(reread.count > 0, ' ~ texts ~ ')'}) -%}
     {%- endfor -%}
     {{ return(dbt_backfill.get_execute_with_literals_sql(view, literals)) }}
 {%- endmacro %}
@@ -203,7 +198,7 @@
     Return a statement of a script that makes a temporary view of one row per key: the columns of its last event, and facts about its events: {
       '__bf_deleted': true if the last event deletes the row,
       '__bf_inserted': true if the first event inserts a row: the key had no row before,
-      '__bf_gone': true if the first event removes a row and the last event deletes a row: the key had a row before, and has none now,
+      '__bf_before': the row that the first event removes, with changes.checks_before; null if the first event removes no row,
       '__bf_unclear': true if the events do not report the last state
     }
     A key is left out if nothing changed for the query: its first event removes the same values that its last event adds, in all columns that the
@@ -216,7 +211,8 @@
     twice for a while, an event may remove the older row instead. Examples are `insert (2, 'new')` before `delete where id = 2 and name = 'old'`, and
     two UPDATEs that swap two keys. Two checks find such keys. First, the number of upserts minus the number of deletes must agree with the first and
     the last event. Second, the images must agree with these two events: an image that was added and removed occurs an even number of times, so its
-    hashes cancel out. One commit adds or removes a row at most once. The feed may also have altered the last state, see altered_predicate.
+    hashes cancel out. One commit has at most one delete and one upsert of a unique key, so its images are not hashed. The feed may also have altered
+    the last state, see altered_predicate.
 
     Arguments:
       changes (dict): as get_changes returned them.
@@ -230,7 +226,8 @@
             {%- if changes.alters_values %}
             or latest.__bf_is_upsert and (contains(typeof(latest), 'map<') or {{ dbt_backfill.altered_predicate('latest') }})
             {%- endif %}
-            or images <> if(latest.__bf_is_upsert, latest.__bf_image, 0L) ^ if(earliest.__bf_is_upsert, 0L, earliest.__bf_image)
+            or {{ 'events > 2' if changes.one_commit else
+                'images <> if(latest.__bf_is_upsert, latest.__bf_image, 0L) ^ if(earliest.__bf_is_upsert, 0L, earliest.__bf_image)' }}
     {%- endset -%}
     {%- set view -%}
     create or replace temporary view {{ name }} as
@@ -239,18 +236,19 @@
         not latest.__bf_is_upsert as __bf_deleted,
         {%- if changes.may_repeat %}
         false as __bf_inserted,
-        false as __bf_gone,
+        null as __bf_before,
         false as __bf_unclear
         {%- else %}
         earliest.__bf_is_upsert as __bf_inserted,
-        not earliest.__bf_is_upsert and not latest.__bf_is_upsert as __bf_gone,
+        {{ 'if(earliest.__bf_is_upsert, null, earliest)' if changes.checks_before else 'null' }} as __bf_before,
         {{ unclear }} as __bf_unclear
         {%- endif %}
     from (
         select
             max_by(struct(*), {{ order }}) as latest,
-            min_by(struct({{ before | join(', ') }}), {{ order }}) as earliest,
+            min_by(struct({{ '*' if changes.checks_before else before | join(', ') }}), {{ order }}) as earliest,
             sum(if(__bf_is_upsert, 1, -1)) as balance,
+            count(*) as events,
             bit_xor(__bf_image) as images
         from (
             {#- Spark cannot hash a map or a variant, so this hashes the JSON of the row. #}

@@ -25,17 +25,18 @@ def test_the_latest_version_of_a_key_wins_and_within_one_the_row_that_is_there(
         (4, 2, "first", 5, True), (4, 2, "first", 6, False), (4, 2, "second", 6, True),
     ]  # fmt: skip
     duck.create("events", {**columns, "__bf_version": "int", "__bf_is_upsert": "boolean"}, events)
-    view = macros.call("get_last_states_view_sql", "states", "select * from events", keys, {})
+    changes = {"checks_before": True}
+    view = macros.call("get_last_states_view_sql", "states", "select * from events", keys, changes)
     duck.execute(view)
 
-    flags = "name, __bf_deleted, __bf_inserted, __bf_gone, __bf_unclear"
+    flags = "name, __bf_deleted, __bf_inserted, __bf_unclear, __bf_before.name"
     found = {(k, s): row for k, s, *row in duck.rows(f"select id, shard, {flags} from states")}
     assert found == {
-        (1, 1): ["after", False, False, False, False],
-        (2, 1): ["gone", True, False, True, False],
-        (3, 1): ["came", True, True, False, False],
-        (4, 1): ["new", False, True, False, False],
-        (4, 2): ["second", False, True, False, False],
+        (1, 1): ["after", False, False, False, "before"],
+        (2, 1): ["gone", True, False, False, "gone"],
+        (3, 1): ["came", True, True, False, None],
+        (4, 1): ["new", False, True, False, None],
+        (4, 2): ["second", False, True, False, None],
     }
 
 
@@ -75,17 +76,40 @@ def test_events_that_are_no_chain_of_states_are_unclear(
     assert duck.rows("select __bf_unclear from states") == [(unclear,)]
 
 
-@pytest.mark.parametrize(("feed", "null_keys"), [(None, 1), ({"kind": "delta"}, 2)])
+@pytest.mark.parametrize(
+    ("events", "unclear"),
+    [
+        ("+a", False),
+        ("-a", False),
+        ("-a +b", False),
+        ("+a +b", True),
+        ("-a -b", True),
+        ("-a +b -c +d", True),  # one UPDATE of both rows of a key
+    ],
+)
+def test_more_events_of_a_key_than_one_commit_has_are_unclear(
+    macros: Macros, duck: Duck, keys: Any, events: str, unclear: bool
+) -> None:
+    columns = {"id": "bigint", "shard": "int", "name": "string"}
+    duck.create(
+        "events",
+        {**columns, "__bf_version": "int", "__bf_is_upsert": "boolean"},
+        [(1, 1, event[1:], 0, event[0] == "+") for event in events.split()],
+    )
+    changes = {"one_commit": True}
+    view = macros.call("get_last_states_view_sql", "states", "select * from events", keys, changes)
+    duck.execute(view)
+
+    assert duck.rows("select __bf_unclear from states") == [(unclear,)]
+
+
 def test_a_stage_is_counted_and_bounded(
-    macros: Macros, duck: Duck, backfill: Any, make_state: Any, make_plan: Any, changes: Any,
-    feed: Any, null_keys: int,
-) -> None:  # fmt: skip
-    """In a change table, a delete without a key does not report which row was deleted."""
-    backfill["feed"] = feed
-    flags = ["__bf_deleted", "__bf_unclear", "__bf_inserted", "__bf_gone"]
+    macros: Macros, duck: Duck, backfill: Any, make_state: Any, make_plan: Any, changes: Any
+) -> None:
+    flags = ["__bf_deleted", "__bf_unclear", "__bf_inserted", "__bf_before"]
     rows = [
-        (2, 9, False, True, False, False), (2, 1, True, False, False, True),
-        (7, 3, False, False, False, False), (None, 9, False, True, True, False),
+        (2, 9, False, True, False, None), (2, 1, True, False, False, True),
+        (7, 3, False, False, False, None), (None, 9, False, True, True, None),
         (8, None, True, False, False, True),
     ]  # fmt: skip
     states = macros.call("get_stage_names", backfill, make_plan())["states"].strip("`")
