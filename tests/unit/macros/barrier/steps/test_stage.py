@@ -103,9 +103,13 @@ def test_more_events_of_a_key_than_one_commit_has_are_unclear(
     assert duck.rows("select __bf_unclear from states") == [(unclear,)]
 
 
+@pytest.mark.parametrize(("feed", "null_keys"), [(None, 1), ({"kind": "delta"}, 2)])
 def test_a_stage_is_counted_and_bounded(
-    macros: Macros, duck: Duck, backfill: Any, make_state: Any, make_plan: Any, changes: Any
-) -> None:
+    macros: Macros, duck: Duck, backfill: Any, make_state: Any, make_plan: Any, changes: Any,
+    feed: Any, null_keys: int,
+) -> None:  # fmt: skip
+    """In a change table, a delete without a key does not report which row was deleted."""
+    backfill["feed"] = feed
     flags = ["__bf_deleted", "__bf_unclear", "__bf_inserted", "__bf_before"]
     rows = [
         (2, 9, False, True, False, None), (2, 1, True, False, False, True),
