@@ -18,10 +18,8 @@
         {{ return(none) }}
     {%- endif -%}
     {%- if adopts and not replaces and should_full_refresh() -%}
-        {%- do dbt_backfill.refuse(
-            backfill.mv.render() ~ ' is to be adopted, but a full refresh would empty it',
-            'Run without --full-refresh, or set replace_existing to true to replace the table'
-        ) -%}
+        {%- do dbt_backfill.refuse(backfill.mv.render() ~ ' is to be adopted, but a full refresh would empty it',
+            'Run without --full-refresh, or set replace_existing to true to replace the table') -%}
     {%- endif -%}
     {{ return('replace' if replaces else 'adopt') }}
 {% endmacro %}
@@ -62,10 +60,8 @@
             table, because a DROP TABLE that arrives late could drop the MV. It drops a view, because a late `drop view` cannot drop an MV. -#}
         {%- set format, wanted = dbt_backfill.get_table_format(existing.mv, backfill.mv) | lower, backfill.options.file_format -%}
         {%- if format != wanted -%}
-            {%- do dbt_backfill.refuse(
-                mv ~ ' is a table of the format ' ~ format ~ ', but ' ~ wanted ~ ' tables cannot replace it in one step',
-                'Drop or rename that table, and run again'
-            ) -%}
+            {%- do dbt_backfill.refuse(mv ~ ' is a table of the format ' ~ format ~ ', but ' ~ wanted ~ ' tables cannot replace it in one step',
+                'Drop or rename that table, and run again') -%}
         {%- endif -%}
     {%- endif -%}
     {%- if existing.mv.is_view -%}
@@ -84,10 +80,8 @@
 
 {#- Refuse to take over a table, because `<mv>__progress` is the state of another table. -#}
 {% macro refuse_other_state(backfill) %}
-    {%- do dbt_backfill.refuse(
-        backfill.progress.render() ~ ' exists, but is the state of an earlier table with the name ' ~ backfill.mv.render(),
-        'Drop the state and the history: ' ~ dbt_backfill.get_drop_text(backfill, keep_mv=true), mv=backfill.get('name')
-    ) -%}
+    {%- do dbt_backfill.refuse(backfill.progress.render() ~ ' exists, but is the state of an earlier table with the name ' ~ backfill.mv.render(),
+        'Drop the state and the history: ' ~ dbt_backfill.get_drop_text(backfill, keep_mv=true), mv=backfill.get('name')) -%}
 {% endmacro %}
 
 
@@ -98,10 +92,8 @@
 {% macro check_adoptable(backfill, existing, properties, tblproperties) %}
     {%- set name, file_format = backfill.mv.render(), backfill.options.file_format -%}
     {%- if existing.is_view -%}
-        {%- do dbt_backfill.refuse(
-            name ~ ' is a view, which has no rows of its own to adopt',
-            'Drop the view, or set replace_existing to true and run the model once with --full-refresh', mv=backfill.get('name')
-        ) -%}
+        {%- do dbt_backfill.refuse(name ~ ' is a view, which has no rows of its own to adopt',
+            'Drop the view, or set replace_existing to true and run the model once with --full-refresh', mv=backfill.get('name')) -%}
     {%- endif -%}
     {%- set format = dbt_backfill.get_table_format(existing, backfill.mv) | lower -%}
     {%- do dbt_backfill.refuse_first([
@@ -148,10 +140,8 @@
     {%- endfor -%}
     {%- set wanted = columns | map(attribute='name') | map('lower') | list -%}
     {%- for column in present if column.name | lower not in wanted -%}
-        {%- do dbt_backfill.refuse(
-            name ~ ' has the column ' ~ column.name ~ ', which its query does not return',
-            'Select this column in the query, or drop it from the table'
-        ) -%}
+        {%- do dbt_backfill.refuse(name ~ ' has the column ' ~ column.name ~ ', which its query does not return',
+            'Select this column in the query, or drop it from the table') -%}
     {%- endfor -%}
     {%- if present | map(attribute='name') | map('lower') | list != wanted -%}
         {%- do dbt_backfill.refuse(
@@ -182,10 +172,8 @@
     )[0] -%}
     {%- set key = mv_keys | map(attribute='name') | join(', ') -%}
     {%- if checked.null_keys -%}
-        {%- do dbt_backfill.refuse(
-            name ~ ' has ' ~ dbt_backfill.get_count_text(checked.null_keys, 'row') ~ ' with a null in ' ~ key,
-            'Delete these rows from the table' ~ change
-        ) -%}
+        {%- do dbt_backfill.refuse(name ~ ' has ' ~ dbt_backfill.get_count_text(checked.null_keys, 'row') ~ ' with a null in ' ~ key,
+            'Delete these rows from the table' ~ change) -%}
     {%- endif -%}
     {%- set twice = dbt_backfill.run_json('find the duplicate keys', dbt_backfill.get_duplicate_keys_sql(scan, mv_keys))
         if checked.duplicates else [] -%}

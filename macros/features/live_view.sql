@@ -34,10 +34,8 @@
     end
     {%- endset -%}
     {%- if dbt_backfill.run_json('try to make a view', sql)[0].failed -%}
-        {%- do dbt_backfill.refuse(
-            'live_view needs a catalog with views, but Spark could not create a view beside ' ~ backfill.mv.render(),
-            'Set live_view to false, or keep the MV in a catalog that has views'
-        ) -%}
+        {%- do dbt_backfill.refuse('live_view needs a catalog with views, but Spark could not create a view beside ' ~ backfill.mv.render(),
+            'Set live_view to false, or keep the MV in a catalog that has views') -%}
     {%- endif -%}
     {{ return(none) }}
 {% endmacro %}

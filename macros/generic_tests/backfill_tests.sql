@@ -110,10 +110,8 @@
     {%- if 'dbt_backfill.id' in properties and existing.progress is none -%}
         {%- do dbt_backfill.refuse_missing_state(relations, properties) -%}
     {%- elif existing.mv is none or existing.progress is none -%}
-        {%- do dbt_backfill.refuse(
-            model.render() ~ ' is not a backfilled_mv, or has never run',
-            'Run the model first, and put this test only on models with that materialization', mv=relations.name
-        ) -%}
+        {%- do dbt_backfill.refuse(model.render() ~ ' is not a backfilled_mv, or has never run',
+            'Run the model first, and put this test only on models with that materialization', mv=relations.name) -%}
     {%- endif -%}
     {%- set original = dbt_backfill.find_original(model, properties) -%}
     {%- if original -%} {%- do dbt_backfill.refuse_copy(relations, original) -%} {%- endif -%}

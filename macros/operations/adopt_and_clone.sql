@@ -77,10 +77,8 @@
     {%- for table in ['mv', 'progress', 'barriers'] -%}
         {%- do existing.update({table: dbt_backfill.find_table(original[table]) if has_schema else none}) -%}
         {%- if existing[table] is none and table != 'barriers' -%}
-            {%- do dbt_backfill.refuse(
-                original[table].render() ~ ' does not exist, but clone_backfill needs an MV and its state',
-                'Set source to an MV that dbt run has created', mv=clone.name
-            ) -%}
+            {%- do dbt_backfill.refuse(original[table].render() ~ ' does not exist, but clone_backfill needs an MV and its state',
+                'Set source to an MV that dbt run has created', mv=clone.name) -%}
         {%- endif -%}
     {%- endfor -%}
     {%- set version, mv_version = dbt_backfill.read_version(original, 'progress'), dbt_backfill.read_version(original, 'mv') -%}
@@ -94,10 +92,8 @@
     {%- endif -%}
     {%- do dbt_backfill.check_barrier_is_committed(state, clone.name, 'Let a run of its model commit it, and then copy ' ~ relation.render()) -%}
     {%- if dbt_backfill.read_version(original, 'progress') != version -%}
-        {%- do dbt_backfill.refuse(
-            'a run changed the state of ' ~ relation.render() ~ ' while clone_backfill was reading this state',
-            'Repeat the operation while no barrier runs', mv=clone.name
-        ) -%}
+        {%- do dbt_backfill.refuse('a run changed the state of ' ~ relation.render() ~ ' while clone_backfill was reading this state',
+            'Repeat the operation while no barrier runs', mv=clone.name) -%}
     {%- endif -%}
     {%- set original = dict(original, existing=existing, state=state, versions={'mv': mv_version, 'progress': version}) -%}
     {#- dbt creates the schemas for a run of models, but not for an operation. -#}
@@ -130,10 +126,8 @@
     {%- elif progress is not none and properties.get('dbt_backfill.clone')
             and dbt_backfill.read_table_properties(clone.progress).get('dbt_backfill.id') == properties['dbt_backfill.id'] -%}
         {%- if properties['dbt_backfill.clone'] != original.mv.render() -%}
-            {%- do dbt_backfill.refuse(
-                name ~ ' is an unfinished clone of ' ~ properties['dbt_backfill.clone'],
-                'Run clone_backfill with that source again, or drop the clone: ' ~ drop, mv=clone.name
-            ) -%}
+            {%- do dbt_backfill.refuse(name ~ ' is an unfinished clone of ' ~ properties['dbt_backfill.clone'],
+                'Run clone_backfill with that source again, or drop the clone: ' ~ drop, mv=clone.name) -%}
         {%- endif -%}
         {{ return(false) }}
     {%- elif progress is not none -%}

@@ -55,10 +55,8 @@
     {%- set next, checked = dict(dropped, **dbt_backfill.get_next_relations(dropped.mv)), [] -%}
     {%- set has_next = dbt_backfill.read_next_of(next) is not none -%}
     {%- if generation == 'next' and not has_next and dbt_backfill.load_table(next.progress) is not none -%}
-        {%- do dbt_backfill.refuse(
-            next.progress.render() ~ ' is not the state of a next generation, but of another MV',
-            'To drop that MV, name it in the argument model or mv', mv=dropped.name
-        ) -%}
+        {%- do dbt_backfill.refuse(next.progress.render() ~ ' is not the state of a next generation, but of another MV',
+            'To drop that MV, name it in the argument model or mv', mv=dropped.name) -%}
     {%- endif -%}
     {%- set wanted = [(next, false)] if generation == 'next' or has_next else [] -%}
     {%- for tables, keeps in wanted + ([(dropped, keep_mv)] if generation is none else []) -%}

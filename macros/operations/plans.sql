@@ -22,10 +22,8 @@
     {%- endif -%}
     {%- set given_up = dbt_backfill.run_mark_abandoned(operated, operated.state, plan, 'abandon_plan') -%}
     {%- if given_up is none -%}
-        {%- do dbt_backfill.refuse(
-            'another run has committed the barrier ' ~ plan.epoch ~ ' of this plan',
-            'Run the model as usual; there is no plan to give up', mv=operated.name
-        ) -%}
+        {%- do dbt_backfill.refuse('another run has committed the barrier ' ~ plan.epoch ~ ' of this plan',
+            'Run the model as usual; there is no plan to give up', mv=operated.name) -%}
     {%- endif -%}
     {%- if operated.options.file_format == 'iceberg' -%}
         {%- set sql = dbt_backfill.get_mark_statement(plan.backfill_id, plan.plan_id) -%}
@@ -123,10 +121,8 @@
     {%- endset -%}
     {%- set stored = dbt_backfill.run_json('plan the barrier ' ~ plan.epoch, sql, operated.mv)[0].get('plan') or {} -%}
     {%- if [stored.get('plan_id'), stored.get('kind')] != [plan.plan_id, plan.kind] -%}
-        {%- do dbt_backfill.refuse(
-            'another run began the barrier ' ~ plan.epoch ~ ' during this operation',
-            'Nothing was changed; repeat the operation when that run has ended', mv=operated.name
-        ) -%}
+        {%- do dbt_backfill.refuse('another run began the barrier ' ~ plan.epoch ~ ' during this operation',
+            'Nothing was changed; repeat the operation when that run has ended', mv=operated.name) -%}
     {%- endif -%}
     {{ return(stored) }}
 {% endmacro %}

@@ -90,10 +90,8 @@
     {%- set own, upstream = dbt_backfill.get_table_columns(feed.relation), dbt_backfill.get_table_columns(feed.upstream) -%}
     {%- set types = dbt_backfill.types_by_name(own) -%}
     {%- for column in feed.sequence + [feed.operation] if column | lower not in types -%}
-        {%- do dbt_backfill.refuse(
-            'its change_feed ' ~ feed.relation.render() ~ " has no column '" ~ column ~ "'",
-            'Set operation and sequence to columns of this table: ' ~ types.keys() | join(', ')
-        ) -%}
+        {%- do dbt_backfill.refuse('its change_feed ' ~ feed.relation.render() ~ " has no column '" ~ column ~ "'",
+            'Set operation and sequence to columns of this table: ' ~ types.keys() | join(', ')) -%}
     {%- endfor -%}
     {%- do dbt_backfill.check_sequence(feed, types) -%}
     {%- set texts = [] -%}

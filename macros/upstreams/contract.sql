@@ -149,15 +149,11 @@
     {%- endfor -%}
     {%- set nodes = read or nodes -%}
     {%- if nodes | length != 1 -%}
-        {%- do dbt_backfill.refuse(
-            'its query reads ' ~ (nodes | map(attribute='name') | join(', ') if nodes else 'no model or source'),
-            'Read one upstream, by ref() or source()'
-        ) -%}
+        {%- do dbt_backfill.refuse('its query reads ' ~ (nodes | map(attribute='name') | join(', ') if nodes else 'no model or source'),
+            'Read one upstream, by ref() or source()') -%}
     {%- elif nodes[0].get('config', {}).get('materialized') == 'ephemeral' -%}
-        {%- do dbt_backfill.refuse(
-            'its upstream ' ~ nodes[0].name ~ ' is an ephemeral model, which has no versions',
-            'Materialize ' ~ nodes[0].name ~ ' as a Delta or Iceberg table'
-        ) -%}
+        {%- do dbt_backfill.refuse('its upstream ' ~ nodes[0].name ~ ' is an ephemeral model, which has no versions',
+            'Materialize ' ~ nodes[0].name ~ ' as a Delta or Iceberg table') -%}
     {%- endif -%}
     {%- set name = dbt_backfill.get_read_relation(nodes[0], sql) -%}
     {%- set relation = dbt_backfill.load_table(name, reads=true) -%}
@@ -170,10 +166,8 @@
     {%- if upstream.kind == 'postgres' -%}
         {{ return(dict(upstream, feed=dbt_backfill.ask(upstream, 'needed_feed')(upstream, change_feed, sql))) }}
     {%- elif upstream.kind not in ['delta', 'iceberg'] -%}
-        {%- do dbt_backfill.refuse(
-            'its upstream ' ~ name.render() ~ ' is neither a Delta nor an Iceberg table',
-            'Only tables that keep their versions can be followed: convert the upstream to a Delta or Iceberg table'
-        ) -%}
+        {%- do dbt_backfill.refuse('its upstream ' ~ name.render() ~ ' is neither a Delta nor an Iceberg table',
+            'Only tables that keep their versions can be followed: convert the upstream to a Delta or Iceberg table') -%}
     {%- elif change_feed and (change_feed.format != 'declared' or change_feed.position) -%}
         {%- do dbt_backfill.refuse(
             'its change_feed is for a PostgreSQL table, because it sets '

@@ -116,15 +116,11 @@
             {#- Spark pads the value of a char(n) column when it reads the column. So the value is an expression, and Spark does not push filters on
                 expressions down to files. -#}
             {%- if 'readSidePadding(' in expression or 'readSidePadding(' in plan and ') AS ' ~ expression in plan -%}
-                {%- do dbt_backfill.refuse(
-                    "the column '" ~ column ~ "' of unique_key has the type char(n), which a key cannot have",
-                    'Give the upstream a key of the type string or varchar(n)'
-                ) -%}
+                {%- do dbt_backfill.refuse("the column '" ~ column ~ "' of unique_key has the type char(n), which a key cannot have",
+                    'Give the upstream a key of the type string or varchar(n)') -%}
             {%- endif -%}
-            {%- do dbt_backfill.refuse(
-                "the column '" ~ column ~ "' of unique_key is an expression, not a column of the upstream",
-                'Select the primary key of the upstream unchanged (another name is fine)'
-            ) -%}
+            {%- do dbt_backfill.refuse("the column '" ~ column ~ "' of unique_key is an expression, not a column of the upstream",
+                'Select the primary key of the upstream unchanged (another name is fine)') -%}
         {%- elif upstream_key and upstream_key[loop.index0] | lower != upstream | lower -%}
             {%- do dbt_backfill.refuse(
                 "upstream_key says that '" ~ column ~ "' comes from '" ~ upstream_key[loop.index0] ~ "', but in the query '" ~ column
@@ -135,10 +131,8 @@
                 "two columns of unique_key come from the column '" ~ upstream ~ "' of the upstream", 'Name each column of the primary key once'
             ) -%}
         {%- elif type not in ordered and not type.startswith('decimal(') -%}
-            {%- do dbt_backfill.refuse(
-                "the column '" ~ column ~ "' of unique_key has the type " ~ type ~ ', which a key cannot have',
-                'Use a key of integers, strings (without a collation), dates, timestamps, decimals, booleans or binary'
-            ) -%}
+            {%- do dbt_backfill.refuse("the column '" ~ column ~ "' of unique_key has the type " ~ type ~ ', which a key cannot have',
+                'Use a key of integers, strings (without a collation), dates, timestamps, decimals, booleans or binary') -%}
         {%- endif -%}
         {%- do keys.append({'name': column, 'upstream': upstream, 'type': type}) -%}
     {%- endfor -%}
@@ -259,10 +253,8 @@
         {%- if refuses_all -%}
             {%- set which = 'its' if options.on_schema_change == 'sync_all_columns' else 'new' -%}
             {%- set more = ', and more than ' ~ which ~ ' columns changed: ' ~ found.why if found.why else '' -%}
-            {%- do dbt_backfill.refuse(
-                reason ~ ' since its last barrier' ~ more,
-                "Undo the change, or rebuild the MV: once with --full-refresh, or always with on_query_change='rebuild'"
-            ) -%}
+            {%- do dbt_backfill.refuse(reason ~ ' since its last barrier' ~ more,
+                "Undo the change, or rebuild the MV: once with --full-refresh, or always with on_query_change='rebuild'") -%}
         {%- elif analysis.columns != last.query_columns -%}
             {%- do dbt_backfill.refuse(
                 'the columns of its query changed from (' ~ last.query_columns ~ ') to (' ~ analysis.columns ~ ') since its last barrier',

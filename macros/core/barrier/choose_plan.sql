@@ -98,10 +98,8 @@
 {#- Refuse options that do not fit the number of vnodes that the MV has. This number may differ from the config's vnode_count. -#}
 {% macro check_vnodes(backfill, state) %}
     {%- if backfill.options.backfill_mode == 'no_shuffle' and not state.uniform -%}
-        {%- do dbt_backfill.refuse(
-            "its vnodes have different positions, but backfill_mode 'no_shuffle' allows only one position",
-            "Set backfill_mode to 'arrangement', or rebuild the MV once with --full-refresh"
-        ) -%}
+        {%- do dbt_backfill.refuse("its vnodes have different positions, but backfill_mode 'no_shuffle' allows only one position",
+            "Set backfill_mode to 'arrangement', or rebuild the MV once with --full-refresh") -%}
     {%- endif -%}
     {%- for vnode in backfill.options.backfill_vnodes or [] if vnode >= state.committed.vnode_count -%}
         {%- do dbt_backfill.refuse(

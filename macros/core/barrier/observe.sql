@@ -11,7 +11,13 @@
 {% macro observe_state(backfill, reads_nothing=false) %}
     {%- set found = dbt_backfill.observe_tables(backfill, reads_nothing) -%}
     {%- if found.get('observed') -%}
-        {{ return(dbt_backfill.without_plan_of_another_mv(backfill, found.observed)) }}
+        {#- A late script of an earlier MV of this name may have stored its plan. No fence lets its statements pass once the plan is removed. -#}
+        {%- set state, planned = found.observed.state, found.observed.state.get('planned') -%}
+        {%- if not planned or planned.backfill_id == state.committed.backfill_id -%} {{ return(found.observed) }} {%- endif -%}
+        {%- set sql = 'update ' ~ backfill.progress.render() ~ ' set plan_id = null, plan_kind = null, plan = null where plan_id = '
+            ~ dbt_backfill.string_literal(planned.plan_id) -%}
+        {%- do dbt_backfill.run_table('remove the plan of an earlier MV', 'begin ' ~ dbt_backfill.get_state_statement(backfill, sql) ~ ' end') -%}
+        {{ return(dict(found.observed, state=dict(state, planned=none))) }}
     {%- elif found.get('takeover') -%}
         {{ return(dbt_backfill.take_over_table(backfill, found)) }}
     {%- endif -%}
@@ -24,21 +30,7 @@
     {%- do dbt_backfill.create_backfill(backfill, missing.state) -%}
     {%- set properties = dbt_backfill.read_table_properties(backfill.mv) -%}
     {%- set made = dbt_backfill.observe_existing(backfill, found.existing, found.settings, properties) -%}
-    {{ return(dict(dbt_backfill.without_plan_of_another_mv(backfill, made), mv=none, analysis=missing.analysis)) }}
-{% endmacro %}
-
-
-{#-
-    Return what was observed without a plan of an earlier MV of this name. A late script has stored this plan, after that MV was dropped. No fence lets
-    its statements pass once the plan is removed.
--#}
-{% macro without_plan_of_another_mv(backfill, observed) %}
-    {%- set state, planned = observed.state, observed.state.get('planned') -%}
-    {%- if not planned or planned.backfill_id == state.committed.backfill_id -%} {{ return(observed) }} {%- endif -%}
-    {%- set sql = 'update ' ~ backfill.progress.render() ~ ' set plan_id = null, plan_kind = null, plan = null where plan_id = '
-        ~ dbt_backfill.string_literal(planned.plan_id) -%}
-    {%- do dbt_backfill.run_table('remove the plan of an earlier MV', 'begin ' ~ dbt_backfill.get_state_statement(backfill, sql) ~ ' end') -%}
-    {{ return(dict(observed, state=dict(state, planned=none))) }}
+    {{ return(dict(made, mv=none, analysis=missing.analysis)) }}
 {% endmacro %}
 
 
@@ -230,10 +222,8 @@
     {%- endif -%}
     {%- set exact = dbt_backfill.exact_table_properties(file_format) -%}
     {%- for name, value in exact.items() if properties.get(name, value) | lower != value | lower -%}
-        {%- do dbt_backfill.refuse(
-            mv ~ " has the table property '" ~ name ~ "' = '" ~ properties[name] ~ "', so barriers would not be exact",
-            'Execute ALTER TABLE ' ~ mv ~ " SET TBLPROPERTIES ('" ~ name ~ "' = '" ~ value ~ "')", mv=backfill.get('name')
-        ) -%}
+        {%- do dbt_backfill.refuse(mv ~ " has the table property '" ~ name ~ "' = '" ~ properties[name] ~ "', so barriers would not be exact",
+            'Execute ALTER TABLE ' ~ mv ~ " SET TBLPROPERTIES ('" ~ name ~ "' = '" ~ value ~ "')", mv=backfill.get('name')) -%}
     {%- endfor -%}
     {{ return({
         'id': properties['dbt_backfill.id'], 'snapshot_id': properties.get('current-snapshot-id'),
@@ -257,10 +247,8 @@
 
 
 {% macro refuse_missing_mv(backfill) %}
-    {%- do dbt_backfill.refuse(
-        backfill.mv.render() ~ ' does not exist, but its state does (' ~ backfill.progress.render() ~ ')',
-        'Restore the MV, or drop its state to build the MV again: ' ~ dbt_backfill.get_drop_text(backfill), mv=backfill.get('name')
-    ) -%}
+    {%- do dbt_backfill.refuse(backfill.mv.render() ~ ' does not exist, but its state does (' ~ backfill.progress.render() ~ ')',
+        'Restore the MV, or drop its state to build the MV again: ' ~ dbt_backfill.get_drop_text(backfill), mv=backfill.get('name')) -%}
 {% endmacro %}
 
 

@@ -120,10 +120,8 @@
     {%- endfor -%}
     {%- if begun.taken.waits -%} {{ return({'waits': begun.taken.waits}) }} {%- endif -%}
     {%- if begun.taken.unclear -%}
-        {%- do dbt_backfill.refuse(
-            'its range was read four times without success: ' ~ begun.taken.unclear,
-            'Run again while nobody empties the upstream; if the feed lacks large values of its rows, set REPLICA IDENTITY FULL for the upstream'
-        ) -%}
+        {%- do dbt_backfill.refuse('its range was read four times without success: ' ~ begun.taken.unclear,
+            'Run again while nobody empties the upstream; if the feed lacks large values of its rows, set REPLICA IDENTITY FULL for the upstream') -%}
     {%- endif -%}
     {{ return(dict(attempt, plan=begun.taken.plan)) }}
 {% endmacro %}

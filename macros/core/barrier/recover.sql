@@ -70,10 +70,8 @@
         {#- If the expression of a new column fails on a row, the plan fails at every run, so the user may have to give it up. -#}
         {%- set instead = ', or give that plan up: ' ~ dbt_backfill.get_operation_text('abandon_plan', '{model: '
             ~ dbt_backfill.get_model_name(model) ~ '}') if plan.get('fills') or plan.get('drops') else '' -%}
-        {%- do dbt_backfill.refuse(
-            'another run has planned the barrier ' ~ plan.epoch ~ ' with another query, config or session: ' ~ difference,
-            'Run only one deployment of the model' ~ instead ~ '. This run wrote nothing'
-        ) -%}
+        {%- do dbt_backfill.refuse('another run has planned the barrier ' ~ plan.epoch ~ ' with another query, config or session: ' ~ difference,
+            'Run only one deployment of the model' ~ instead ~ '. This run wrote nothing') -%}
     {%- endif -%}
 {% endmacro %}
 

@@ -35,10 +35,8 @@
 {% macro check_options_of_upstream(upstream, feed, options) %}
     {%- if dbt_backfill.upstream_traits(upstream).stages_ranges -%}
         {%- for needs, option in [(options.backfill_mode == 'snapshot', "backfill_mode 'snapshot'"), (options.live_view, 'live_view')] if needs -%}
-            {%- do dbt_backfill.refuse(
-                option ~ ' needs an upstream that keeps its versions, but ' ~ upstream.relation.render() ~ ' is a live table',
-                'Remove that option; each barrier is exact without it'
-            ) -%}
+            {%- do dbt_backfill.refuse(option ~ ' needs an upstream that keeps its versions, but ' ~ upstream.relation.render() ~ ' is a live table',
+                'Remove that option; each barrier is exact without it') -%}
         {%- endfor -%}
     {%- elif options.backfill_partitions > 1 -%}
         {%- do dbt_backfill.refuse(

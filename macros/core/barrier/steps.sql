@@ -8,10 +8,8 @@
 {#- Return the name of the step if an error handler has ended the step, else none. Refuse to continue after a conflict. -#}
 {% macro find_failure(backfill, step, result) %}
     {%- if result.get('conflict') -%}
-        {%- do dbt_backfill.refuse(
-            'another run or a compaction wrote to ' ~ backfill.mv.render() ~ ' while this run executed its barrier',
-            'Nothing is lost; run again to continue. If this repeats, let no other run and no compaction work at the same time'
-        ) -%}
+        {%- do dbt_backfill.refuse('another run or a compaction wrote to ' ~ backfill.mv.render() ~ ' while this run executed its barrier',
+            'Nothing is lost; run again to continue. If this repeats, let no other run and no compaction work at the same time') -%}
     {%- endif -%}
     {{ return(step if result.get('failed') else none) }}
 {% endmacro %}

@@ -38,16 +38,12 @@
         {%- do dbt_backfill.refuse_option('change_feed', feed, expected) -%}
     {%- endif -%}
     {%- for key in own if key in feed and format != 'declared' -%}
-        {%- do dbt_backfill.refuse(
-            "its change_feed sets '" ~ key ~ "', which is not a key of the format " ~ format,
-            "Remove '" ~ key ~ "', or set 'format': 'declared' for a change table with columns of your own"
-        ) -%}
+        {%- do dbt_backfill.refuse("its change_feed sets '" ~ key ~ "', which is not a key of the format " ~ format,
+            "Remove '" ~ key ~ "', or set 'format': 'declared' for a change table with columns of your own") -%}
     {%- endfor -%}
     {%- for key in ['xid', 'table', 'slot', 'wait_seconds', 'finite'] if key in feed and format == 'declared' and not feed.get('position') -%}
-        {%- do dbt_backfill.refuse(
-            "its change_feed sets '" ~ key ~ "' but not 'position', and '" ~ key ~ "' is only for changes of PostgreSQL",
-            "Remove '" ~ key ~ "', or set 'position' to the column that has the position of the commit, as a number"
-        ) -%}
+        {%- do dbt_backfill.refuse("its change_feed sets '" ~ key ~ "' but not 'position', and '" ~ key ~ "' is only for changes of PostgreSQL",
+            "Remove '" ~ key ~ "', or set 'position' to the column that has the position of the commit, as a number") -%}
     {%- endfor -%}
     {%- for key in ['position', 'xid', 'table', 'slot'] if feed.get(key) is not none and feed[key] is not string -%}
         {%- do dbt_backfill.refuse_option('the ' ~ key ~ ' of change_feed', feed[key], 'a name') -%}

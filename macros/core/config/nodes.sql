@@ -8,10 +8,8 @@
     {%- endif -%}
     {%- set node = dbt_backfill.find_model(name) -%}
     {%- if node.config.materialized != 'backfilled_mv' -%}
-        {%- do dbt_backfill.refuse(
-            "its materialization is '" ~ node.config.materialized ~ "', so it is not a backfilled_mv",
-            "Name a model with materialized='backfilled_mv'", mv=name
-        ) -%}
+        {%- do dbt_backfill.refuse("its materialization is '" ~ node.config.materialized ~ "', so it is not a backfilled_mv",
+            "Name a model with materialized='backfilled_mv'", mv=name) -%}
     {%- endif -%}
     {{ return(node) }}
 {% endmacro %}

@@ -27,10 +27,8 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
     {%- set error, analyzed = dbt_backfill.find_plan_error(plan), dbt_backfill.plan_section(plan, 'Analyzed') -%}
     {%- if error -%}
         {%- for column in unique_key if 'name `' ~ column | replace('`', '``') ~ '` cannot be resolved' in error -%}
-            {%- do dbt_backfill.refuse(
-                "its query does not return the column '" ~ column ~ "' of unique_key",
-                'Select the primary key of the upstream, and name its columns in unique_key'
-            ) -%}
+            {%- do dbt_backfill.refuse("its query does not return the column '" ~ column ~ "' of unique_key",
+                'Select the primary key of the upstream, and name its columns in unique_key') -%}
         {%- endfor -%}
         {%- if 'name `_metadata`' in error -%} {%- do dbt_backfill.refuse_unrepeatable('_metadata') -%} {%- endif -%}
         {%- do dbt_backfill.refuse('Spark cannot run its query: ' ~ error, 'Correct the query') -%}

@@ -75,10 +75,8 @@
         {%- if token.kind != 'comment' and token.text.strip('; \t\r\n') -%} {%- set at.end = loop.index -%} {%- endif -%}
     {%- endfor -%}
     {%- if not at.found -%}
-        {%- do dbt_backfill.refuse(
-            'its query does not contain the name ' ~ upstream.render() ~ ' of its upstream',
-            "Read the upstream by ref() or source() in the query's FROM clause"
-        ) -%}
+        {%- do dbt_backfill.refuse('its query does not contain the name ' ~ upstream.render() ~ ' of its upstream',
+            "Read the upstream by ref() or source() in the query's FROM clause") -%}
     {%- endif -%}
     {{ return((pieces[:at.end] | join).strip('; \t\r\n')) }}
 {% endmacro %}

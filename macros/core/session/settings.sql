@@ -162,10 +162,8 @@
         {%- for name, value in (dbt_backfill.exact_table_properties('iceberg') if table == backfill.mv else {}).items() -%}
             {%- set setting = 'spark.sql.catalog.' ~ catalog ~ '.table-override.' ~ name -%}
             {%- if settings.get(setting, value) | lower != value -%}
-                {%- do dbt_backfill.refuse(
-                    'the session has ' ~ setting ~ ' = ' ~ settings[setting] ~ ', so barriers would not be exact',
-                    'Set it to ' ~ value ~ ', or remove it', mv=backfill.get('name')
-                ) -%}
+                {%- do dbt_backfill.refuse('the session has ' ~ setting ~ ' = ' ~ settings[setting] ~ ', so barriers would not be exact',
+                    'Set it to ' ~ value ~ ', or remove it', mv=backfill.get('name')) -%}
             {%- endif -%}
         {%- endfor -%}
     {%- endfor -%}

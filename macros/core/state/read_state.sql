@@ -173,8 +173,6 @@
 
 
 {% macro refuse_foreign_controls(relations) %}
-    {%- do dbt_backfill.refuse(
-        relations.controls.render() ~ ' has the name of its controls table, but was not created by this package',
-        'Rename that table, or give the model another alias', mv=relations.get('name')
-    ) -%}
+    {%- do dbt_backfill.refuse(relations.controls.render() ~ ' has the name of its controls table, but was not created by this package',
+        'Rename that table, or give the model another alias', mv=relations.get('name')) -%}
 {% endmacro %}

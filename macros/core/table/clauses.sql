@@ -134,10 +134,8 @@
         {%- endif -%}
     {%- endif -%}
     {%- for name, value, expected in refused -%}
-        {%- do dbt_backfill.refuse(
-            "its tblproperties have '" ~ name ~ "': '" ~ value ~ "', so changes cannot be merged exactly",
-            'Remove this property, or set it to ' ~ expected
-        ) -%}
+        {%- do dbt_backfill.refuse("its tblproperties have '" ~ name ~ "': '" ~ value ~ "', so changes cannot be merged exactly",
+            'Remove this property, or set it to ' ~ expected) -%}
     {%- endfor -%}
 {% endmacro %}
 

@@ -52,10 +52,8 @@
     {#- A relative location is a folder below Spark's warehouse. -#}
     {%- set below = '/' ~ modules.re.sub('^(\\.{1,2}/)+', '', paths[0]) -%}
     {%- if not (paths[1] == paths[0] if paths[0].startswith('/') else paths[1].endswith(below)) -%}
-        {%- do dbt_backfill.refuse(
-            'the table is at ' ~ found ~ ', but with this location_root it would be at ' ~ wanted,
-            'Set location_root so that the table keeps its location, or drop the table first (drop an MV with the run-operation drop_backfill)'
-        ) -%}
+        {%- do dbt_backfill.refuse('the table is at ' ~ found ~ ', but with this location_root it would be at ' ~ wanted,
+            'Set location_root so that the table keeps its location, or drop the table first (drop an MV with the run-operation drop_backfill)') -%}
     {%- endif -%}
 {% endmacro %}
 

@@ -10,10 +10,8 @@
     {%- set plan = state.committed -%}
     {%- set changed = dbt_backfill.find_changed_setting(plan, state.settings) -%}
     {%- if changed -%}
-        {%- do dbt_backfill.refuse(
-            changed.words ~ ' is ' ~ changed.is ~ ', but was ' ~ changed.was ~ ' at its last barrier',
-            'Set ' ~ changed.setting ~ ' to ' ~ changed.was, mv=name
-        ) -%}
+        {%- do dbt_backfill.refuse(changed.words ~ ' is ' ~ changed.is ~ ', but was ' ~ changed.was ~ ' at its last barrier',
+            'Set ' ~ changed.setting ~ ' to ' ~ changed.was, mv=name) -%}
     {%- endif -%}
     {%- if state.get('upstream_version') is not none -%}
         {%- set upstream, source = dbt_backfill.get_upstream_of_plan(plan), dbt_backfill.get_source(plan) -%}
@@ -50,10 +48,8 @@
     {%- set taken = {'unclear': gap.reason} if gap
         else dbt_backfill.ask(upstream, 'stage_range')(dict(relations, upstream=upstream), state, observed, plan) -%}
     {%- if taken.unclear or taken.waits -%}
-        {%- do dbt_backfill.refuse(
-            'its definition cannot be evaluated now, because ' ~ (taken.unclear or taken.waits),
-            'Run the model, which moves the MV to a later version, and then compare the MV', mv=relations.name
-        ) -%}
+        {%- do dbt_backfill.refuse('its definition cannot be evaluated now, because ' ~ (taken.unclear or taken.waits),
+            'Run the model, which moves the MV to a later version, and then compare the MV', mv=relations.name) -%}
     {%- endif -%}
     {%- set version = dbt_backfill.get_source(taken.plan).version -%}
     {%- set changed = [] -%}

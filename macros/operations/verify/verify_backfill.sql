@@ -94,10 +94,8 @@
     {%- if given.vnodes is not none -%}
         {%- do selection.update({'vnodes': dbt_backfill.as_list(given.vnodes) | unique | sort}) -%}
         {%- for vnode in selection.vnodes if not 0 <= vnode < selection.vnode_count -%}
-            {%- do dbt_backfill.refuse(
-                'the argument vnodes contains vnode ' ~ vnode ~ ', but the MV has ' ~ selection.vnode_count ~ ' vnodes',
-                'Use vnode numbers from 0 to ' ~ (selection.vnode_count - 1), mv=verified.name
-            ) -%}
+            {%- do dbt_backfill.refuse('the argument vnodes contains vnode ' ~ vnode ~ ', but the MV has ' ~ selection.vnode_count ~ ' vnodes',
+                'Use vnode numbers from 0 to ' ~ (selection.vnode_count - 1), mv=verified.name) -%}
         {%- endfor -%}
     {%- endif -%}
     {%- if given.key_from is none and given.key_to is none -%} {{ return(selection) }} {%- endif -%}

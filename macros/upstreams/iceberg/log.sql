@@ -280,10 +280,8 @@
     {%- set taken = modules.re.search('IcebergScan\\(.*?filters=(.*)', plan) -%}
     {%- for column in columns -%}
         {%- if taken and "'no uuid " ~ loop.index ~ "'" not in taken.group(1) -%}
-            {%- do dbt_backfill.refuse(
-                'the key ' ~ column ~ ' of ' ~ relation.render() ~ ' is a uuid, but Iceberg and Spark order uuids differently',
-                'Read a table that has this key as a string, or name columns of another type in unique_key'
-            ) -%}
+            {%- do dbt_backfill.refuse('the key ' ~ column ~ ' of ' ~ relation.render() ~ ' is a uuid, but Iceberg and Spark order uuids differently',
+                'Read a table that has this key as a string, or name columns of another type in unique_key') -%}
         {%- endif -%}
     {%- endfor -%}
 {% endmacro %}

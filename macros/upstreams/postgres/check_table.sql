@@ -71,10 +71,8 @@
 {% macro check_distinct_name(facts, column, mv) %}
     {%- set twins = facts.columns | map(attribute='name') | map('lower') | select('equalto', column.name | lower) | list -%}
     {%- if twins | length > 1 -%}
-        {%- do dbt_backfill.refuse(
-            'its upstream has ' ~ twins | length ~ " columns '" ~ column.name ~ "' that differ only in case",
-            'Rename one of these columns in PostgreSQL; Spark treats them as one column', mv=mv
-        ) -%}
+        {%- do dbt_backfill.refuse('its upstream has ' ~ twins | length ~ " columns '" ~ column.name ~ "' that differ only in case",
+            'Rename one of these columns in PostgreSQL; Spark treats them as one column', mv=mv) -%}
     {%- endif -%}
 {% endmacro %}
 

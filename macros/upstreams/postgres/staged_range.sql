@@ -78,10 +78,8 @@
 
 
 {% macro refuse_other_stage(backfill) %}
-    {%- do dbt_backfill.refuse(
-        'another run staged rows at the same time as this run',
-        'Nothing is lost; run again to continue, and let only one run of the model work at a time', mv=backfill.get('name')
-    ) -%}
+    {%- do dbt_backfill.refuse('another run staged rows at the same time as this run',
+        'Nothing is lost; run again to continue, and let only one run of the model work at a time', mv=backfill.get('name')) -%}
 {% endmacro %}
 
 
@@ -113,10 +111,8 @@
     {%- for column in columns if column.type == 'timestamp_ntz' and column.name not in finite -%} {%- do unbounded.append(column.name) -%} {%- endfor -%}
     {%- set read = dbt_backfill.run_json(step, dbt_backfill.postgres_stage_script(backfill.upstream, scan, staged, unbounded))[0] -%}
     {%- if read.get('unreadable') -%}
-        {%- do dbt_backfill.refuse(
-            'its upstream has an infinite value in ' ~ read.unreadable ~ ', which Spark cannot read as timestamp_ntz',
-            'Correct the value, or leave the column out of the query', mv=backfill.get('name')
-        ) -%}
+        {%- do dbt_backfill.refuse('its upstream has an infinite value in ' ~ read.unreadable ~ ', which Spark cannot read as timestamp_ntz',
+            'Correct the value, or leave the column out of the query', mv=backfill.get('name')) -%}
     {%- endif -%}
     {%- if read.reached < observed.landed -%}
         {%- do dbt_backfill.refuse_other_database(backfill.upstream.feed.relation, read.reached, observed.landed, dbt_backfill.get_name_of(backfill)) -%}
@@ -179,10 +175,8 @@
     {%- if existing is none -%} {{ return(none) }} {%- endif -%}
     {%- set properties = dbt_backfill.read_listed_properties(existing, backfill.staged) -%}
     {%- if 'dbt_backfill.format' not in properties -%}
-        {%- do dbt_backfill.refuse(
-            backfill.staged.render() ~ ' has the name of its staged rows, but was not created by this package',
-            'Rename that table, or give the model another alias', mv=backfill.get('name')
-        ) -%}
+        {%- do dbt_backfill.refuse(backfill.staged.render() ~ ' has the name of its staged rows, but was not created by this package',
+            'Rename that table, or give the model another alias', mv=backfill.get('name')) -%}
     {%- endif -%}
     {%- set noted = properties.get('dbt_backfill.staged') -%}
     {#- Spark hides a property that looks like a secret, for example because of a column's name. -#}

@@ -114,17 +114,6 @@ def test_what_a_run_that_died_has_not_created_is_created_before_anything_else(
     assert not state.get("missing")
 
 
-def test_a_plan_of_an_earlier_mv_is_removed_from_what_a_run_that_died_has_not_created(
-    macros: Macros, observe: Observe
-) -> None:
-    macros.stub("create_backfill", lambda *_: None)
-    planned = {"epoch": 1, "kind": "advance", "backfill_id": "b0", "plan_id": "late"}
-    observed = observe("p", epoch=0, last_epoch=0, planned=planned, committed=CREATED)
-
-    assert observed["state"]["planned"] is None
-    assert "plan_id = 'late'" in macros.statements[-1].sql
-
-
 def test_a_plan_of_an_earlier_mv_is_removed(
     macros: Macros, observe: Observe, progress: Any, make_plan: Any, with_plan: Any
 ) -> None:
