@@ -43,7 +43,7 @@
     {%- set waits = not gap and not moves and not (started and has_moved) -%}
     {%- if waits and backfill.query_hash == state.committed.query_hash -%} {{ return(none) }} {%- endif -%}
     {%- set analysis = dbt_backfill.analyze_query(backfill, analysis, version, anew=gap is not none) -%}
-    {%- set analysis = dbt_backfill.analyze_time_zone(backfill, state, observed, analysis, anew=gap is not none) -%}
+    {%- set analysis = dbt_backfill.analyze_time_zone(backfill, state, observed, analysis, anew=gap is not none) if analysis.moments else analysis -%}
     {%- set change = dbt_backfill.find_change(backfill, state, analysis) -%}
     {%- if change.rebuild -%}
         {{ return({'plan': dbt_backfill.new_reset_plan(backfill, state, analysis, change.rebuild), 'analysis': analysis}) }}
