@@ -110,7 +110,7 @@
     the newest write since the snapshot `known` that no barrier has made, see observe_mv. The select walks from the current snapshot to its parent,
     and on to each earlier ancestor. A snapshot of `own` that is no ancestor was rolled back.
 
-    The branch is read before the snapshots. So the list of snapshots has the current snapshot, even if another snapshot is committed during the read.
+    The current snapshot is read first, and the list of snapshots later. So the list contains it, even if another snapshot is committed in between.
 
     Arguments:
       backfill_id (string): the id of the MV, see get_mark_statement.

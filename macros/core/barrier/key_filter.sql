@@ -15,7 +15,7 @@
       'upserts', 'drops': the number of keys in the view `rows` for which the query returns a row; the number of all other keys in this view,
       'filter': the filter of these keys, as the text of a condition on the MV (alias `mv`); absent if there is no filter
     } On Delta the words of a Bloom filter are put into a variable of the session that has the name of the view. So Delta's log, which contains the ON
-    of each MERGE, has only the name of the variable. In the ON for an Iceberg table Spark resolves no variable, so the text has the words.
+    of each MERGE, has only the name of the variable. On Iceberg, Spark resolves no variable in an ON, so the text contains the words themselves.
 -#}
 {% macro get_merged_statements(backfill, keys, rows) -%}
     {%- set mv_keys, type, is_delta = dbt_backfill.get_mv_keys(keys), keys[0].type, backfill.options.file_format == 'delta' -%}

@@ -72,7 +72,7 @@
 {#-
     Refuse a change table that lacks a column of its format, or a column of the upstream. Return the feed. For Debezium's events, the feed also has
       'conversions': for each column, by its name in lower case, the type to which its values are converted; `days` if a date is written as the number
-        of days since 1970. A column that already has the upstream's type is absent
+        of days since 1970. A column that already has the upstream's type is absent.
     `upstream_columns`: the columns that are read, with Spark's types.
 -#}
 {% macro check_feed_table(feed, upstream_columns) %}

@@ -81,7 +81,7 @@
 {#-
     Land the changes of a slot, see new_landing, up to the position that was flushed when the last batch was read. `given`: arguments of land_changes.
     Only the change tables store how far the changes have landed: a change table has all events up to its greatest _lsn. If the slot still has events
-    up to this position, the landing skips them.
+    up to this `_lsn`, the landing skips them.
 -#}
 {% macro run_landing(landing, given) %}
     {%- set landing = dbt_backfill.prepare_landing(landing) -%}

@@ -15,7 +15,7 @@ KEY = [{"name": "id", "upstream": "id"}, {"name": "from", "upstream": "a"}]
 
 @pytest.fixture
 def due(macros: Macros, backfill: Any) -> Callable[..., str | None]:
-    """Return how the MV is compacted between two states, if it is."""
+    """Return the compaction that a run sends between two states; none if it sends none."""
 
     def due(options: dict[str, Any], before: Any, after: Any) -> str | None:
         done: list[str] = []

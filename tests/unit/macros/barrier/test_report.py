@@ -12,9 +12,7 @@ from support.macros import Macros
 
 
 def took(seconds: float, of_range: float | None = None) -> dict[str, float]:
-    """Return the durations of a barrier. `of_range` is the duration of its range, by default all of
-    it.
-    """
+    """Return the durations of a barrier, and of its range (by default all of the barrier)."""
     return {"seconds": seconds, "seconds_without_copy": seconds if of_range is None else of_range}
 
 

@@ -237,7 +237,7 @@ def test_a_key_that_spark_tells_apart_by_its_case_is_a_change(
 def test_a_planned_reset_is_what_the_model_is_compared_with(
     find: Any, make_plan: Callable[..., Any]
 ) -> None:
-    """After a run that planned a reset has died, the model is compared with the planned query."""
+    """If a run plans a reset and dies, the next run compares the model with the planned query."""
     reset = make_plan(kind="reset", **OTHER_QUERY)
 
     assert find(OTHER_QUERY, planned=reset) is None
