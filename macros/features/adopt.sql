@@ -115,7 +115,7 @@
 -#}
 {% macro check_adopted(backfill, existing, properties, columns, keys) %}
     {%- do dbt_backfill.check_adoptable(backfill, existing, properties, config.get('tblproperties') or {}) -%}
-    {#- Later writes are foreign writes. -#}
+    {#- The version is read before the keys are checked. So the next barrier finds every later write as a foreign write. -#}
     {%- set version = dbt_backfill.read_version(backfill, 'mv') -%}
     {%- set name, present = backfill.mv.render(), dbt_backfill.get_table_columns(backfill.mv) -%}
     {%- set types = dbt_backfill.types_by_name(present) -%}

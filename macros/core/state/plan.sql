@@ -23,10 +23,10 @@
       generation: only of a swap: {'relation', 'id', 'version'} of the generation that replaces the MV
       next_bounds, bounds_complete: the ends of the next ranges (in a fill, of the next windows); bounds_complete is true if these ends reach the end
         of the upstream
-      query, query_hash, query_columns
-      settings: see get_result_settings
+      query, query_hash, query_columns, settings: see get_result_settings for the settings
       key: a list of {name, upstream, type, position: the column of the progress table, order: see is_descending}
       vnode_count, backfill_mode, backfill_rate_limit
+      mv_version: only of the plan that adopts a table: the version of the table before its keys were checked
       invocation_id, planned_at: the run that made the plan, and the time of the plan; only in a plan that was read back
 
     A plan that is about to be stored also has `counted`: names -> SQL expressions of the values that only the script can count. A committed barrier
