@@ -144,6 +144,11 @@
             on_query_change='fail', on_schema_change='ignore',
         ),
     ) -%}
+    {%- if backfill.upstream.get('feed') -%}
+        {#- The feed looks for values that are missing from the columns that a query reads. -#}
+        {%- set feed = dict(backfill.upstream.feed, query=committed.query) -%}
+        {%- set former = dict(former, upstream=dict(backfill.upstream, feed=feed)) -%}
+    {%- endif -%}
     {%- set why = 'it does not have all rows of its query yet'
             if committed.kind in ['adopt', 'replace'] or dbt_backfill.is_sweeping(state) or dbt_backfill.get_filling(state)
         else 'it has no rows yet' if state.get('upstream_version') is none

@@ -105,7 +105,9 @@
         {%- set counted = dbt_backfill.run_json('count the rows of the upstream', "select to_json(named_struct('rows', " ~ total ~ '))')[0] -%}
         {%- set evidence = {'rows': [(counted.get('rows') or 0) - (state.row_count or 0), 0] | max, 'scans': none} -%}
     {%- endif -%}
-    {%- set rows, scans, bytes = evidence.rows, evidence.get('scans'), dbt_backfill.ask(backfill.upstream, 'byte_count')(backfill.upstream) -%}
+    {%- set rows, scans = evidence.rows, evidence.get('scans') -%}
+    {%- set bytes = none if dbt_backfill.upstream_traits(backfill.upstream).stages_ranges
+        else dbt_backfill.ask(backfill.upstream, 'byte_count')(backfill.upstream) -%}
     {%- set copies = not replica and dbt_backfill.may_replicate(backfill) and dbt_backfill.wants_replica(backfill, plan, known) -%}
     {%- set options, ranges, runs = backfill.options, dbt_backfill.count_ranges_ahead(plan), [1] -%}
     {%- set limit = options.backfill_rate_limit -%}

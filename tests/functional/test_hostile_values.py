@@ -245,3 +245,38 @@ def test_fields_of_a_struct_may_be_many_and_need_quotes(
     difference = "select * from {schema}.mv except all select * from {schema}.items"
     assert project.value("select count(*) from {schema}.mv") == 6
     assert project.sql(difference) == []
+
+
+def test_columns_may_have_the_names_that_statements_give_to_tables(project: Project) -> None:
+    """`source.id` must be the column `id` of the table, not the entry `id` of a map `source`.
+
+    Spark prefers an ordinary column to a metadata column of Iceberg, such as `_file`.
+    """
+    names = "source mv changes range prefix query present row stage gone kept deleted earlier late"
+    names += " progress latest system session staged reread"
+    properties = {"format-version": "3"} if project.file_format == "iceberg" else {}
+    for table, type_, value in (
+        ("mapped", "map<string, string>", "map('id', 'wrong', 'k', 'v')"),
+        ("nested", "struct<id: int, k: string>", "named_struct('id', -1, 'k', 'v')"),
+        ("plain", "int", "-1"),
+    ):
+        listed = ", ".join(f"`{name}` {type_}" for name in names.split())
+        project.create_table(table, f"id string, name string, {listed}", properties)
+        values = ", ".join([value] * len(names.split()))
+        rows = f"select /*+ coalesce(1) */ concat('k', id), 'old', {values} from range(10, 30)"
+        project.sql(f"insert into {{schema}}.{table} {rows}")
+    tables = ["mapped", "nested", "plain"]
+    models = {f"mv_{table}": model(f"select * from {source(table)}") for table in tables}
+    project.write(models, sources=tables).run("--select", *models)
+
+    for table in tables:
+        project.sql(f"update {{schema}}.{table} set name = 'new' where id = 'k11'")
+        project.sql(f"delete from {{schema}}.{table} where id = 'k12'")
+        rest = f"* except (id, name) from {{schema}}.{table} where id = 'k11'"
+        project.sql(f"insert into {{schema}}.{table} select 'k99', 'late', {rest}")
+    followed = project.run("--select", *models)
+
+    assert "re-anchored" not in followed.output
+    for table in tables:
+        shown = "select to_json(struct(*)) from {schema}."
+        assert project.rows(f"{shown}mv_{table}") == project.rows(f"{shown}{table}")

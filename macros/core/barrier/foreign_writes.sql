@@ -48,7 +48,7 @@
     {%- else -%}
         {#- No barrier executes the plan of epoch 0. -#}
         {%- set plans = ([planned] if planned else []) + ([committed] if committed.kind not in ['create', 'adopt', 'replace']
-            and (committed.get('mv_unclear') or not planned) else []) -%}
+            and committed.get('mv_unclear') else []) -%}
         {%- set found = dbt_backfill.read_foreign_write(relations.mv, known, own, plans) -%}
     {%- endif -%}
     {%- set foreign = recorded or found.get('foreign_write') -%}
