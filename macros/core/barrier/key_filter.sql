@@ -14,8 +14,8 @@
     Return statements of a script that set its variable `merged`: {
       'upserts', 'drops': the number of keys in the view `rows` for which the query returns a row; the number of all other keys in this view,
       'filter': the filter of these keys, as the text of a condition on the MV (alias `mv`); absent if there is no filter
-    } On Delta the words of a Bloom filter are put into a variable of the session that has the name of the view. So Delta's log, which contains the ON
-    of each MERGE, has only the name of the variable. On Iceberg, Spark resolves no variable in an ON, so the text contains the words themselves.
+    } On Delta the words of a Bloom filter are put into a variable of the session that has the name of the view, so Delta's log has only this name. The
+    ON does not qualify the name, because a column may be called `system`. On Iceberg, Spark resolves no variable in an ON, so it has the words.
 -#}
 {% macro get_merged_statements(backfill, keys, rows) -%}
     {%- set mv_keys, type, is_delta = dbt_backfill.get_mv_keys(keys), keys[0].type, backfill.options.file_format == 'delta' -%}
@@ -39,7 +39,7 @@
         )
     {%- endset -%}
     {%- set hash = dbt_backfill.key_hash_expression(mv_keys, 'mv.') -%}
-    {%- set filter = ('system.session.' ~ rows if is_delta else "cast(split('__bf_words__', ',') as array<bigint>)")
+    {%- set filter = (rows if is_delta else "cast(split('__bf_words__', ',') as array<bigint>)")
         ~ '[cast(shiftright(' ~ hash ~ ', 32) & __bf_last__ as int)] & ' ~ dbt_backfill.key_bits_expression(hash) ~ ' = 0' -%}
     {#- The view has at most this number of keys. #}
     set __bf_keys = staged.count + coalesce(reread.count, 0);
