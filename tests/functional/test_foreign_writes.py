@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from support.checks import assert_refused, model, refused_operation, source, state_versions
+from support.lake import SessionLake
 from support.project import Crash, Interceptor, Proceed, Project, crash_before
 
 pytestmark = [
@@ -363,3 +364,17 @@ def test_a_late_merge_of_an_abandoned_plan_is_found(project: Project) -> None:
     project.sql(f"reset `{mark}`")
     assert FOUND in project.run().output
     assert is_exact(project, 40)
+
+
+@pytest.mark.profiles("session-delta", reason="overwrites the MV by a program in the same session")
+def test_an_overwrite_after_a_swap_is_repaired(built: Project) -> None:
+    """Delta logs the overwrite as a replacement that keeps the properties, like the swap itself."""
+    built.write({"mv": model(QUERY, full_refresh_mode="beside")}, sources=["up"])
+    built.run("--full-refresh")
+    assert isinstance(built.lake, SessionLake)
+    frame = built.lake.spark.sql("select int(id) as id, 7 as v from range(5)")
+    frame.write.format("delta").mode("overwrite").saveAsTable(built.table("mv"))
+    built.sql("update {schema}.up set v = 1 where id = 4")
+
+    assert "re-anchored: something other than its barriers wrote" in built.run().output
+    assert is_exact(built, 100)
