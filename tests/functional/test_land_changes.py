@@ -872,6 +872,42 @@ def test_a_value_that_was_corrected_is_read_again(landed: Landed) -> None:
     landed.compare("endless", "id, d")
 
 
+BESIDE = MODEL.replace(
+    "backfill_rate_limit=25", "backfill_rate_limit=5, full_refresh_mode='beside'"
+)
+
+
+def test_the_mv_in_use_keeps_large_values_that_only_its_own_query_reads(landed: Landed) -> None:
+    """An event does not contain a large value that was not changed."""
+    rows = "select i, 'a', repeat('c', 3000) from generate_series(1, 20) as i"
+    landed.table("toasted", "id int primary key, a text, large text", rows=rows)
+    landed.database.sql("alter table toasted alter large set storage external")
+    landed.database.sql("update toasted set large = large || 'd'")
+    landed.compare("toasted", "id, a, large")
+    project, slot = landed.project, "slot_toasted"
+    narrow = BESIDE.format(table="toasted", columns="id, a", slot=slot, key="id")
+    project.write({"toasted_mv": narrow})
+    project.run("--full-refresh", "--select", "toasted_mv")
+
+    landed.database.sql("update toasted set a = 'b' where id = 2")
+    landed.land("toasted")
+    said = project.run("--select", "toasted_mv").output
+    assert "toasted_mv stays at the version" in said
+    assert "events of the upstream do not contain large values that did not change" in said
+    lost = "select count(*) from {schema}.toasted_mv where large is null"
+    assert project.value(lost) == 0
+
+
+def test_what_is_left_of_a_backfill_of_a_live_table_is_explained(landed: Landed) -> None:
+    rows = "select i from generate_series(1, 60) as i"
+    landed.table("explained", "id int primary key", rows=rows)
+    landed.database.sql("analyze explained")
+    landed.follow("explained")
+    said = "\n".join(landed.project.operation("explain_backfill", model="explained_mv").messages)
+    assert "35 rows are left" in said
+    assert "a range reads about" not in said
+
+
 def test_a_value_that_spark_cannot_have_is_refused(landed: Landed) -> None:
     landed.table("strange", "id int primary key, d date, f float8 not null")
     landed.database.sql("insert into strange values (1, 'infinity', 0)")
