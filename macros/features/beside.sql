@@ -134,9 +134,12 @@
 {% macro run_former(backfill, observed) %}
     {%- set state, analysis = dbt_backfill.observe_mv(backfill, observed.state), dbt_backfill.new_analysis() -%}
     {%- set committed = state.committed -%}
-    {#- The previous generation keeps its upstream and the query that created it, but it reads no more ranges. -#}
+    {#- The previous generation keeps its upstream and the query that created it, but it reads no more ranges. A feed has the query too: it checks
+        the columns that the query reads. -#}
+    {%- set upstream, feed = backfill.upstream, backfill.upstream.get('feed') -%}
     {%- set former = dict(
         backfill, generation='former', sql=committed.query, query=committed.query, query_hash=committed.query_hash,
+        upstream=dict(upstream, feed=dict(feed, query=committed.query)) if feed else upstream,
         options=dict(
             backfill.options, unique_key=committed.key | map(attribute='name') | list,
             upstream_key=committed.key | map(attribute='upstream') | list, vnode_count=committed.vnode_count,
@@ -144,11 +147,6 @@
             on_query_change='fail', on_schema_change='ignore',
         ),
     ) -%}
-    {%- if backfill.upstream.get('feed') -%}
-        {#- The feed looks for values that are missing from the columns that a query reads. -#}
-        {%- set feed = dict(backfill.upstream.feed, query=committed.query) -%}
-        {%- set former = dict(former, upstream=dict(backfill.upstream, feed=feed)) -%}
-    {%- endif -%}
     {%- set why = 'it does not have all rows of its query yet'
             if committed.kind in ['adopt', 'replace'] or dbt_backfill.is_sweeping(state) or dbt_backfill.get_filling(state)
         else 'it has no rows yet' if state.get('upstream_version') is none

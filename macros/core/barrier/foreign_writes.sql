@@ -46,7 +46,7 @@
         ) ~ ')' -%}
         {%- set found = dbt_backfill.run_json('read the snapshots of ' ~ relations.mv.identifier, sql, relations.mv)[0] -%}
     {%- else -%}
-        {#- No barrier executes the plan of epoch 0. -#}
+        {#- No barrier executes the plan of epoch 0. Without mv_unclear, the recorded version includes the statements of the committed plan. -#}
         {%- set plans = ([planned] if planned else []) + ([committed] if committed.kind not in ['create', 'adopt', 'replace']
             and committed.get('mv_unclear') else []) -%}
         {%- set found = dbt_backfill.read_foreign_write(relations.mv, known, own, plans) -%}

@@ -127,17 +127,17 @@
 {% macro _iceberg_events_sql(observed, from_version, to_version, keys, lineage) -%}
     {%- set names, either, needs_rows = dbt_backfill.upstream_columns(keys or []), [], observed.get('needs_deleted_rows', true) -%}
     {%- for name in names -%} {%- do either.append('coalesce(gone.' ~ name ~ ', kept.' ~ name ~ ') as ' ~ name) -%} {%- endfor -%}
-    {%- set names, columns = names | join(', '), dbt_backfill.upstream_columns(keys or [], '__bf_source.') | join(', ') -%}
-    {%- set rows = '__bf_source.*' if needs_rows else columns -%}
-    {%- set marks = '__bf_source._pos as __bf_at, __bf_source._row_id as __bf_row, __bf_source._last_updated_sequence_number as __bf_number' -%}
-    {%- set before = dbt_backfill.iceberg_upstream_read(observed, from_version) ~ ' as __bf_source where ' ~ lineage ~ '.bounds and ' ~ lineage -%}
-    {%- set after = dbt_backfill.iceberg_upstream_read(observed, to_version) ~ ' as __bf_source where ' ~ lineage ~ '.bounds and ' ~ lineage %}
+    {%- set names, columns = names | join(', '), dbt_backfill.upstream_columns(keys or [], '__bf_up.') | join(', ') -%}
+    {%- set rows = '__bf_up.*' if needs_rows else columns -%}
+    {%- set marks = '__bf_up._pos as __bf_at, __bf_up._row_id as __bf_row, __bf_up._last_updated_sequence_number as __bf_number' -%}
+    {%- set before = dbt_backfill.iceberg_upstream_read(observed, from_version) ~ ' as __bf_up where ' ~ lineage ~ '.bounds and ' ~ lineage -%}
+    {%- set after = dbt_backfill.iceberg_upstream_read(observed, to_version) ~ ' as __bf_up where ' ~ lineage ~ '.bounds and ' ~ lineage %}
     select {{ lineage }}.columns, __bf_version, __bf_is_upsert
     from (
         {%- for version in dbt_backfill._iceberg_versions_of_rows(observed, from_version, to_version, keys) %}
         {{ 'union all' if not loop.first }}
-        select __bf_source.*{{ ' except (' ~ names ~ '), ' ~ columns if keys }}, 1 as __bf_version, true as __bf_is_upsert
-        from {{ dbt_backfill.iceberg_upstream_read(observed, version) }} as __bf_source
+        select __bf_up.*{{ ' except (' ~ names ~ '), ' ~ columns if keys }}, 1 as __bf_version, true as __bf_is_upsert
+        from {{ dbt_backfill.iceberg_upstream_read(observed, version) }} as __bf_up
         where {{ lineage }}.written and {{ lineage }}.bounds and {{ lineage }}.added
         {%- endfor %}
         {%- if keys and dbt_backfill._iceberg_operations_between(observed, from_version, to_version) not in [['append'], ['replace']] %}
@@ -150,8 +150,8 @@
             select {{ rows }}, {{ marks }} from {{ before }}.removed
             union all
             select deleted.* except (__bf_file)
-            from (select {{ rows }}, {{ marks }}, __bf_source._file as __bf_file from {{ after }}.changed and __bf_source._deleted) as deleted
-            left anti join (select __bf_source._file, __bf_source._pos from {{ before }}.changed and __bf_source._deleted) as earlier
+            from (select {{ rows }}, {{ marks }}, __bf_up._file as __bf_file from {{ after }}.changed and __bf_up._deleted) as deleted
+            left anti join (select __bf_up._file, __bf_up._pos from {{ before }}.changed and __bf_up._deleted) as earlier
             on earlier._file = deleted.__bf_file and earlier._pos = deleted.__bf_at
         ) as gone
         full join (select {{ columns }}, {{ marks }} from {{ after }}.added and not {{ lineage }}.written) as kept
@@ -178,7 +178,7 @@
     {#- Strings get no bounds: Spark reads Iceberg's uuid as a string, but Iceberg orders uuids differently than strings. -#}
     {%- for key in keys or [] if key.type in ['int', 'bigint', 'date', 'timestamp', 'timestamp_ntz'] or key.type.startswith('decimal(') -%}
         {%- do bounded.append(key) -%}
-        {%- set column, number = '__bf_source.' ~ dbt_backfill.identifier(key.upstream), loop.index -%}
+        {%- set column, number = '__bf_up.' ~ dbt_backfill.identifier(key.upstream), loop.index -%}
         {%- for operator, bound in [(' >= ', 'low_'), (' <= ', 'high_')] -%}
             {%- set literal = dbt_backfill.literal_expression(bound ~ number, key.type) -%}
             {%- do bounds.append('concat(' ~ dbt_backfill.string_literal(column ~ operator) ~ ', ' ~ literal ~ ')') -%}
@@ -189,13 +189,13 @@
     select struct(
         array_join(transform(json_object_keys(names), name -> concat('`', replace(name, '`', '``'), '`')), ', ') as columns,
         if({{ only_appends }} and not ({{ all_files }}), 'true',
-            concat('coalesce(__bf_source._last_updated_sequence_number > ', coalesce(committed, 0), ', true)')) as written,
+            concat('coalesce(__bf_up._last_updated_sequence_number > ', coalesce(committed, 0), ', true)')) as written,
         if(any_file, 'true', concat_ws(' and ', {{ bounds | join(', ') }})) as bounds
         {%- for files in ['added', 'removed', 'changed'] %},
         case
             when {{ all_files }} then '{{ 'false' if files == 'changed' else 'true' }}'
             when size({{ files }}) = 0 then 'false'
-            else concat('__bf_source._file in (', array_join(transform({{ files }}, path -> {{ dbt_backfill.literal_expression('path', 'string') }}), ', '), ')')
+            else concat('__bf_up._file in (', array_join(transform({{ files }}, path -> {{ dbt_backfill.literal_expression('path', 'string') }}), ', '), ')')
         end as {{ files }}
         {%- endfor %}
     )
@@ -208,9 +208,9 @@
         {%- endif %}
     )
     cross join (
-        select to_json(struct(__bf_source.*), map('ignoreNullFields', 'false')) as names
+        select to_json(struct(__bf_up.*), map('ignoreNullFields', 'false')) as names
         from (select 1)
-        left join (select * from {{ dbt_backfill.iceberg_upstream_read(observed, to_version) }} where false) as __bf_source on false
+        left join (select * from {{ dbt_backfill.iceberg_upstream_read(observed, to_version) }} where false) as __bf_up on false
     )
 {%- endmacro %}
 
