@@ -97,7 +97,7 @@ def test_bounds_are_asked_of_types_that_iceberg_orders_as_spark_does(
     keys = [{**keys[0], "type": type_}]
     changes = macros.call("iceberg_upstream_changes", observed, "11", "13", keys, "`a view`")
 
-    assert ("source.`id` >= " in changes["setup"][0]) is bounded
+    assert ("__bf_up.`id` >= " in changes["setup"][0]) is bounded
 
 
 @pytest.mark.parametrize("schema", ["prod.lake", "prod.lake.raw"])
