@@ -315,15 +315,10 @@
     {%- set is_listed = dbt_backfill.load_table(backfill.replica) is not none -%}
     {%- set properties = dbt_backfill.find_own_copy(backfill.replica, 'dbt_backfill.replica') if is_listed else none -%}
     {%- if properties is not none -%}
-        {%- set file_format, root = backfill.options.file_format, config.get('location_root') -%}
-        {%- do dbt_backfill.run_table('drop the replica', dbt_backfill.get_drop_copy_sql(file_format, backfill.replica, properties)) -%}
+        {%- do dbt_backfill.run_table(
+            'drop the replica', dbt_backfill.get_drop_copy_sql(backfill.options.file_format, backfill.replica, properties)
+        ) -%}
         {%- do adapter.cache_dropped(backfill.replica) -%}
-        {%- if file_format == 'delta' and root -%}
-            {%- do log(
-                dbt_backfill.get_model_name(model) ~ ': dropped ' ~ backfill.replica.render() ~ '; its files stay in ' ~ root ~ '/'
-                    ~ backfill.replica.identifier, info=true
-            ) -%}
-        {%- endif -%}
     {%- endif -%}
 {% endmacro %}
 

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -906,6 +907,21 @@ def test_what_is_left_of_a_backfill_of_a_live_table_is_explained(landed: Landed)
     said = "\n".join(landed.project.operation("explain_backfill", model="explained_mv").messages)
     assert "35 rows are left" in said
     assert "a range reads about" not in said
+
+
+@pytest.mark.profiles("session-delta", reason="Delta creates no table where files are")
+def test_staged_rows_of_a_model_with_a_location_get_other_columns(
+    landed: Landed, tmp_path: Path
+) -> None:
+    landed.table("located", "id int primary key, a int", rows="values (1, 1), (2, 2)")
+    located = MODEL.replace("unique_key", f"location_root='{tmp_path}', unique_key")
+    for columns, arguments in ("id", ()), ("id, a", ("--full-refresh",)):
+        write = located.format(table="located", columns=columns, slot="slot_located", key="id")
+        landed.project.write({"located_mv": write})
+        landed.land("located")
+        landed.project.run(*arguments, "--select", "located_mv")
+    assert landed.project.rows("select * from {schema}.located_mv") == [(1, 1), (2, 2)]
+    assert "located_mv__staged" not in {path.name for path in tmp_path.iterdir()}
 
 
 def test_a_value_that_spark_cannot_have_is_refused(landed: Landed) -> None:

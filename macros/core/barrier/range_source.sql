@@ -154,7 +154,9 @@
 
 
 {#-
-    Return USING, LOCATION and TBLPROPERTIES of a copy. If a run-operation makes the copy, the copy gets the catalog's default location.
+    Return USING, LOCATION and TBLPROPERTIES of a copy. A copy of Delta has the catalog's default location even if the model has a location_root: DROP
+    TABLE would leave its files there, and Delta creates no table with other columns where files are. A copy that a run-operation makes also has the
+    default location.
 
     Arguments:
       properties (dict): the properties of this copy only.
@@ -165,7 +167,7 @@
     {#- Some catalogs, such as Nessie's, set this property to false. With false, a table cannot be dropped together with its files. -#}
     {%- if format == 'iceberg' -%} {%- do own.update({'gc.enabled': 'true'}) -%} {%- endif -%}
     {%- set all = dict(dbt_backfill.exact_table_properties(format), **dict(properties, **own)) -%}
-    {%- if not backfill.get('name') -%} {{ return(dbt_backfill.table_clauses(relation, all)) }} {%- endif -%}
+    {%- if format == 'iceberg' and not backfill.get('name') -%} {{ return(dbt_backfill.table_clauses(relation, all)) }} {%- endif -%}
     using {{ format }} tblproperties {{ dbt_backfill.property_list(all) }}
 {%- endmacro %}
 

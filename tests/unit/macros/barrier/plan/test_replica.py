@@ -284,22 +284,6 @@ def test_a_plan_in_place_of_another_one_knows_what_its_copy_was_for(
     assert macros.call("with_void_copy", [make_source()], [make_source()]) == [make_source()]
 
 
-@pytest.mark.parametrize("root", [None, "/data/lake"])
-def test_it_is_said_where_the_files_of_a_copy_stay(
-    macros: Macros, backfill: Any, root: str | None
-) -> None:
-    macros.context["model"] = SimpleNamespace(name="mv", alias="mv")
-    macros.context["adapter"].cache_dropped = lambda relation: ""
-    macros.config["location_root"] = root
-    for looked_up in ("load_table", "find_table"):
-        macros.stub(looked_up, lambda relation: SimpleNamespace(is_view=False))
-    macros.stub("read_table_properties", lambda relation: {"dbt_backfill.replica": "u1"})
-    macros.results = [[]]
-    macros.call("drop_own_replica", backfill)
-    said = "mv: dropped lake.mv__replica; its files stay in /data/lake/mv__replica"
-    assert macros.logged == ([said] if root else [])
-
-
 def test_a_rescaled_mv_has_positions_that_a_copy_may_not_reach(macros: Macros, noted: Any) -> None:
     others = [{"role": "upstream"}]
     void = {**noted(), "version": None}
