@@ -129,7 +129,8 @@
 {#-
     Run the barriers of the previous generation while the next generation is filled, or log why the previous generation is not refreshed. Its table
     will be replaced soon. So its barriers must not make the run fail, and must not read the whole upstream again. Its query may not run any more, so
-    this macro checks all other reasons before it explains that query.
+    this macro checks all other reasons before it explains that query. If planning finds another reason, the barrier waits for the next generation,
+    see run_barrier. Only an error of Spark while a barrier reads the rows makes the run fail: Jinja cannot catch it.
 -#}
 {% macro run_former(backfill, observed) %}
     {%- set state, analysis = dbt_backfill.observe_mv(backfill, observed.state), dbt_backfill.new_analysis() -%}
@@ -144,13 +145,15 @@
             backfill.options, unique_key=committed.key | map(attribute='name') | list,
             upstream_key=committed.key | map(attribute='upstream') | list, vnode_count=committed.vnode_count,
             backfill_mode=committed.backfill_mode or 'arrangement', backfill_vnodes=none, backfill_rate_limit=0,
-            on_query_change='fail', on_schema_change='ignore',
+            on_query_change='fail', on_schema_change='ignore', on_gap='reanchor', on_foreign_write='reanchor',
         ),
     ) -%}
+    {%- set planned = state.get('planned') if (state.get('planned') or {}).get('kind') not in ['rescale', 'abandon'] else none -%}
     {%- set why = 'it does not have all rows of its query yet'
             if committed.kind in ['adopt', 'replace'] or dbt_backfill.is_sweeping(state) or dbt_backfill.get_filling(state)
         else 'it has no rows yet' if state.get('upstream_version') is none
-        else dbt_backfill.find_difference(former, state.settings, analysis, committed) -%}
+        else dbt_backfill.find_difference(former, state.settings, analysis, committed)
+            or (dbt_backfill.find_difference(former, state.settings, analysis, planned) if planned else none) -%}
     {%- if not why -%}
         {%- set upstream = dbt_backfill.observe_upstream(former, state, dbt_backfill.get_feed_start(state) or state.get('planned')) -%}
         {%- set why = dbt_backfill.find_gap(former, state, upstream)
@@ -160,13 +163,12 @@
         {%- set analysis = dbt_backfill.analyze_query(former, analysis) -%}
         {%- set why = dbt_backfill.find_difference(former, state.settings, analysis, committed) or dbt_backfill.find_changed_type(state, analysis) -%}
     {%- endif -%}
-    {%- if why -%}
+    {%- set ran = {'state': state, 'waits': why} if why else dbt_backfill.run_barriers(former, dict(observed, analysis=analysis), none) -%}
+    {%- if ran.waits -%}
         {%- do log(
-            dbt_backfill.get_model_name(model) ~ ' stays at the version ' ~ state.get('upstream_version')
-                ~ ' until the next generation is put in place: ' ~ why, info=true
+            dbt_backfill.get_model_name(model) ~ ' stays at the version ' ~ ran.state.get('upstream_version')
+                ~ ' until the next generation is put in place: ' ~ ran.waits, info=true
         ) -%}
-    {%- else -%}
-        {%- do dbt_backfill.run_barriers(former, dict(observed, analysis=analysis), none) -%}
     {%- endif -%}
 {% endmacro %}
 

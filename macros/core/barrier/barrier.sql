@@ -29,8 +29,8 @@
     that get new columns (`fill`), window by window.
 
     Return {'plan', 'state', 'counts', 'seconds', 'seconds_without_copy', 'analysis'}. The entry 'seconds_without_copy' excludes the time to copy the
-    upstream, because later ranges read the same copy. Return none if there is nothing to do, and {'waits'} if the feed has not landed the changes
-    yet.
+    upstream, because later ranges read the same copy. Return none if there is nothing to do, and {'waits': why} if the feed has not landed the changes
+    yet. An MV in use that its next generation will replace waits for that generation, if it can no longer just merge changes.
 
     Arguments:
       analysis (dict): what the run already knows about its query, see new_analysis.
@@ -58,6 +58,8 @@
             {%- do dbt_backfill.after_commit(backfill, observed, analysis, state.committed) -%}
             {%- do dbt_backfill.run_record_of_mv_version(backfill, state) -%}
             {{ return(none) }}
+        {%- elif backfill.generation == 'former' and choice.plan.kind != 'advance' -%}
+            {{ return({'waits': choice.plan.reason or 'it does not have all rows of its query yet'}) }}
         {%- endif -%}
         {%- if state.get('missing') or choice.plan.kind == 'reset' -%} {%- set columns = dbt_backfill.prepare_creation(backfill) -%} {%- endif -%}
         {%- set chosen_at = modules.datetime.datetime.now() -%}

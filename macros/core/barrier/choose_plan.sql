@@ -20,8 +20,7 @@
     {%- if next -%}
         {{ return({'plan': dbt_backfill.new_swap_plan(backfill, state, analysis, next, rebuild), 'analysis': analysis}) }}
     {%- endif -%}
-    {%- set options, reason = backfill.options, rebuild or dbt_backfill.find_rebuild(state)
-        or ('a late full refresh has reset it' if dbt_backfill.find_late_reset(backfill, state) else none) -%}
+    {%- set options, reason = backfill.options, rebuild or dbt_backfill.find_rebuild(state) or dbt_backfill.find_late_reset(backfill, state) -%}
     {%- if reason -%}
         {%- set analysis = dbt_backfill.check_key_order(backfill, dbt_backfill.analyze_query(backfill, analysis, observed.version)) -%}
         {{ return({'plan': dbt_backfill.new_reset_plan(backfill, state, analysis, reason), 'analysis': analysis}) }}

@@ -58,7 +58,7 @@
 {#-
     Run barriers until the run has reached its number of barriers or there is nothing left to do. Return what to report: {'message', 'state',
     'plan': the plan of the last barrier, 'rows_backfilled', 'read_seconds': the time of the barriers that read these rows, 'changed',
-    'deleted', 'barriers': the number of barriers, 'replaced': true if a barrier has replaced the MV}.
+    'deleted', 'barriers': the number of barriers, 'replaced': true if a barrier has replaced the MV, 'waits': see run_barrier}.
 
     A reset, a rescale and an abandoned plan do not count towards `barriers_per_run`: the run of a full refresh continues with the backfill.
 
@@ -100,7 +100,7 @@
     {{ return({
         'message': dbt_backfill.get_result_message(run), 'state': run.state, 'plan': run.plan, 'barriers': run.committed,
         'replaced': run.replaced, 'rows_backfilled': run.rows, 'read_seconds': run.read_seconds, 'changed': run.changed,
-        'deleted': run.deleted,
+        'deleted': run.deleted, 'waits': run.waits,
     }) }}
 {% endmacro %}
 

@@ -207,7 +207,7 @@ def test_an_mv_with_other_columns_than_its_query_is_refused(
 ) -> None:  # fmt: skip
     found = make_state(**state) | {"mv_columns": present, "foreign_write": None}
     if fact is None:
-        assert macros.call("find_late_reset", backfill, found) is False
+        assert macros.call("find_late_reset", backfill, found) is None
     else:
         with refused(fact):
             macros.call("find_late_reset", backfill, found)
@@ -218,4 +218,14 @@ def test_an_mv_that_a_late_reset_gave_other_columns_is_reset(
 ) -> None:
     late = make_state() | {"mv_columns": ["k"], "foreign_write": {"text": "append", "plan": "p1"}}
 
-    assert macros.call("find_late_reset", backfill, late) is True
+    assert macros.call("find_late_reset", backfill, late) == "a late full refresh has reset it"
+
+
+def test_other_columns_are_not_refused_during_a_full_refresh_beside(
+    macros: Macros, backfill: Any, make_state: Any
+) -> None:
+    altered = make_state() | {"mv_columns": ["k"], "foreign_write": None}
+    for generation in "next", "former":
+        backfill["generation"] = generation
+        why = macros.call("find_late_reset", backfill, altered)
+        assert why == "something has changed its columns"

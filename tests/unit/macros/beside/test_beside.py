@@ -124,7 +124,11 @@ def standstill(
     macros: Macros, backfill: Any, make_state: Any, followed: list[Any]
 ) -> Callable[..., str | None]:
     def standstill(
-        difference: str | None = None, gap: str | None = None, runs: bool = True, **state: Any
+        difference: str | None = None,
+        gap: str | None = None,
+        runs: bool = True,
+        waits: str | None = None,
+        **state: Any,
     ) -> Any:
         macros.stub("find_difference", lambda *_: difference)
         macros.stub("observe_upstream", lambda *_: {"version": "17"})
@@ -134,15 +138,16 @@ def standstill(
         macros.stub("analyze_query", lambda backfill, analysis: {**analysis, "explained": True})
         ran: list[Any] = []
 
-        def run(former: Any, observed: Any, rebuild: None) -> None:
+        def run(former: Any, observed: Any, rebuild: None) -> dict[str, Any]:
             followed.append(former)
             ran.append(observed)
+            return {"waits": waits, "state": observed["state"]}
 
         macros.stub("run_barriers", run)
         macros.context["model"] = {"name": "mv"}
         macros.logged.clear()
         macros.call("run_former", backfill, {"state": make_state(**state)})
-        assert len(ran) + len(macros.logged) == 1
+        assert len(ran) + len(macros.logged) == (2 if waits else 1)
         assert all(observed["analysis"]["explained"] for observed in ran)
         return macros.logged[0].partition(" put in place: ")[2] if macros.logged else None
 
@@ -157,6 +162,7 @@ def test_the_former_one_stands_still_where_it_would_stop_the_run_or_be_compared(
     assert standstill(gap="the feed was off") == "the feed was off"
     assert standstill(runs=False) == "its query does not run any more"
     assert standstill(upstream_version=None) == "it has no rows yet"
+    assert standstill(waits="its key is not unique") == "its key is not unique"
     swept = make_plan(sweeps=True)
     assert standstill(committed=swept) == "it does not have all rows of its query yet"
 
