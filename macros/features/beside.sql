@@ -184,7 +184,7 @@
     {%- if not dbt_backfill.exists_with_id(next.progress, id) -%} {{ return(false) }} {%- endif -%}
     {%- set tags, drops = dbt_backfill.find_tags(dbt_backfill.read_state(next)), {} -%}
     {%- for table in ['staged', 'replica'] -%}
-        {%- set properties = {} if dbt_backfill.load_table(next[table]) is none else dbt_backfill.find_own_copy(next[table]) -%}
+        {%- set properties = dbt_backfill.find_own_copy(next[table]) -%}
         {%- if properties is not none -%}
             {%- set format = 'iceberg' if properties.get('format', '').startswith('iceberg') else 'delta' -%}
             {%- do drops.update({table: dbt_backfill.get_drop_copy_sql(format, next[table], properties)}) -%}
@@ -208,7 +208,8 @@
     end
     {%- endset -%}
     {%- do dbt_backfill.run_table('drop the next generation', sql) -%}
-    {%- for table in ['mv', 'barriers', 'staged', 'replica', 'progress'] if table in drops or dbt_backfill.find_table(next[table]) is none -%}
+    {%- for table in ['mv', 'barriers', 'staged', 'replica', 'progress'] if table in drops
+            or dbt_backfill.is_listed(next[table]) and dbt_backfill.find_table(next[table]) is none -%}
         {%- do adapter.cache_dropped(next[table]) -%}
     {%- endfor -%}
     {%- do dbt_backfill.run_release(dict(next, name=dbt_backfill.get_model_name(model)), tags) -%}
