@@ -11,7 +11,8 @@
     `rebuild`: why the user wants a rebuild, or none.
 
     An MV that has to be emptied in any case is rebuilt in place, because nobody can use its rows. With full_refresh_mode `in_place`, a run calls this
-    macro only if dbt lists a next generation: then this macro warns that the table exists.
+    macro only if dbt lists a next generation: then this macro warns that the table exists. But if the swap is stored or committed already, and no
+    rebuild is wanted, the run completes it and drops the next generation.
 -#}
 {% macro find_next_generation(backfill, observed, rebuild) %}
     {#- Nobody uses the next generation yet, so a run resets it if the model has changed. The controls of the MV in use apply as well. -#}
@@ -25,8 +26,12 @@
     ) -%}
     {%- set is_listed, next_of = dbt_backfill.load_table(next.progress) is not none, dbt_backfill.read_next_of(next) -%}
     {%- set is_begun = next_of is not none and next_of == next.controls_of -%}
+    {%- set state, planned = observed.state, observed.state.get('planned') or {} -%}
     {%- if backfill.options.full_refresh_mode != 'beside' -%}
-        {%- if is_begun -%}
+        {%- set swapped = (state.committed or {}).get('generation') -%}
+        {%- if not rebuild and (planned.get('generation') or swapped and dbt_backfill.exists_with_id(next.progress, swapped.id)) -%}
+            {{ return({'backfill': next, 'reason': none}) }}
+        {%- elif is_begun -%}
             {%- do exceptions.warn(
                 'backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': ' ~ next.mv.render() ~ ' is its next generation, which a '
                     ~ "full refresh has begun. To continue it, set full_refresh_mode='beside'; to drop it: "
@@ -35,7 +40,6 @@
         {%- endif -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set state, planned = observed.state, observed.state.get('planned') or {} -%}
     {%- if state.get('missing') or planned.get('kind') == 'reset' -%} {{ return(none) }} {%- endif -%}
     {%- set goes_on = planned.get('generation') is not none or is_begun -%}
     {%- set reason = rebuild or dbt_backfill.find_rebuild(state) -%}
@@ -70,17 +74,8 @@
     {#- Before its first barrier, the next generation has no state from which a control could be read. So use the control of the MV in use. -#}
     {%- set seen = dict(seen, state=dict(seen.state, control=observed.state.get('control'))) -%}
     {%- if seen.state.get('missing') or seen.state.committed.query_hash != backfill.query_hash -%}
-        {#- First refuse a next generation that could not replace the MV in use at the end. The location may have changed. Or a column of an Iceberg
-            MV gets another type, which a Hive metastore does not allow. -#}
-        {%- do dbt_backfill.check_location(backfill.mv) -%}
-        {%- if backfill.options.file_format == 'iceberg' and dbt_backfill.is_retyped(
-                backfill.mv, dbt_backfill.get_mv_columns(backfill, backfill.query, backfill.upstream.relation.render())) -%}
-            {%- do dbt_backfill.refuse(
-                'its query changes the type of a column of ' ~ backfill.mv.render() ~ ' (at the same position, or of the same name), '
-                    ~ 'but a Hive metastore does not allow this change if an Iceberg table is replaced in one step',
-                "Keep the positions and types of the existing columns, or set full_refresh_mode='in_place' for this refresh"
-            ) -%}
-        {%- endif -%}
+        {%- do dbt_backfill.check_replacement(
+            backfill, dbt_backfill.get_mv_columns(backfill, backfill.query, backfill.upstream.relation.render())) -%}
         {%- do log(
             dbt_backfill.get_model_name(model) ~ ' is filled again as ' ~ next.backfill.mv.render() ~ ', beside the MV in use ('
                 ~ (next.reason or 'its query changed') ~ '). To stop this and drop the next generation: ' ~ dbt_backfill.get_drop_text(next.backfill),
@@ -93,12 +88,31 @@
         {%- do dbt_backfill.run_former(backfill, observed) -%}
         {{ return(dict(filled, message='NEXT: ' ~ filled.message, filling=true)) }}
     {%- endif -%}
+    {#- The config or the columns may have changed since the next generation was begun. A swap that fails after it is stored would fail at each run. -#}
+    {%- do dbt_backfill.prepare_creation(backfill) -%}
+    {%- do dbt_backfill.check_replacement(backfill, dbt_backfill.get_table_columns(next.backfill.mv)) -%}
     {%- set swapped = dbt_backfill.run_barriers(backfill, observed, next.reason or 'full refresh', ready) -%}
     {%- do dbt_backfill.drop_generation(next.backfill, ready.state.committed.backfill_id) -%}
     {{ return(dict(
         swapped, filling=false, barriers=filled.barriers + swapped.barriers, rows_backfilled=filled.rows_backfilled,
         read_seconds=filled.read_seconds, changed=filled.changed, deleted=filled.deleted,
     )) }}
+{% endmacro %}
+
+
+{#-
+    Refuse a next generation with these columns if it could not replace the MV in use at the end. The location may have changed. Or a column of an
+    Iceberg MV gets another type, which a Hive metastore does not allow.
+-#}
+{% macro check_replacement(backfill, columns) %}
+    {%- do dbt_backfill.check_location(backfill.mv) -%}
+    {%- if backfill.options.file_format == 'iceberg' and dbt_backfill.is_retyped(backfill.mv, columns) -%}
+        {%- do dbt_backfill.refuse(
+            'its query changes the type of a column of ' ~ backfill.mv.render() ~ ' (at the same position, or of the same name), '
+                ~ 'but a Hive metastore does not allow this change if an Iceberg table is replaced in one step',
+            "Keep the positions and types of the existing columns, or set full_refresh_mode='in_place' for this refresh"
+        ) -%}
+    {%- endif -%}
 {% endmacro %}
 
 

@@ -217,3 +217,38 @@ def test_a_previous_generation_that_cannot_be_refreshed_does_not_make_the_run_fa
     project.run("--select", "mv")
     assert project.rows("select * from {schema}.mv") == old_rows(project)
     assert len(old_rows(project)) == 21
+
+
+def test_a_stored_swap_is_completed_or_given_up_in_place(project: Project) -> None:
+    dies = crash_before("put the next generation in place")
+    for arguments in (), ("--full-refresh",):
+        write(project, NEW)
+        project.fail("--full-refresh", "--select", "mv", intercept=dies)
+        write(project, NEW, full_refresh_mode="in_place")
+        said = project.run(*arguments, "--select", "mv").output
+        assert ("plan given up: full refresh" in said) == (arguments != ())
+        assert project.rows("select * from {schema}.mv") == new_rows(project)
+        assert existing_tables(project, *NEXT) == ([*NEXT] if arguments else [])
+
+
+@pytest.mark.profiles("thrift-iceberg", reason="needs Iceberg's tables in a Hive metastore")
+def test_a_swap_that_the_metastore_would_not_allow_is_refused_before_it_is_stored(
+    project: Project,
+) -> None:
+    """The columns of the upstream change while the next generation is filled."""
+    query = f"select * from {source('people')}"
+    write(project, query)
+    project.run("--full-refresh", "--select", "mv")
+    write(project, query, backfill_rate_limit=8)
+    project.run("--full-refresh", "--select", "mv")
+
+    project.sql("alter table {schema}.people add column born date after id")
+    project.sql("insert into {schema}.people (id, name) values (21, 'n21')")
+    write(project, query)
+    refused = project.fail("--select", "mv").error
+    assert "its query changes the type of a column of" in refused
+    assert project.value("select max(plan_kind) from {schema}.mv__progress") is None
+    project.operation("drop_backfill", model="mv", generation="next")
+    write(project, query, full_refresh_mode="in_place")
+    project.run("--full-refresh", "--select", "mv")
+    assert project.value("select count(*) from {schema}.mv where born is null") == 21

@@ -21,10 +21,10 @@
             {%- set lost = 'the rows that were staged for it, or later events of its feed, are gone' -%}
         {%- endif -%}
         {#- If the MV is to be rebuilt, the plan is executed only if the plan itself rebuilds the MV with the current query, vnode_count and order. So
-            a user can correct a model after the query of a reset has failed: the failed reset is given up here. The order of a swap is not compared,
-            because the next generation of a swap is complete. -#}
+            a user can correct a model after the query of a reset has failed: the failed reset is given up here. A failed swap is given up by a full
+            refresh with full_refresh_mode `in_place`. The order of a swap is not compared, because the next generation of a swap is complete. -#}
         {%- set wanted = not rebuild or dbt_backfill.replaces_mv(plan) and plan.vnode_count == options.vnode_count
-            and (is_swap or plan.key[0].get('order', 'ascending') == options.backfill_order)
+            and (options.full_refresh_mode == 'beside' if is_swap else plan.key[0].get('order', 'ascending') == options.backfill_order)
             and not dbt_backfill.find_difference(backfill, state.settings, dbt_backfill.new_analysis(), plan) -%}
         {%- if lost or not wanted -%}
             {%- set given_up = dbt_backfill.run_mark_abandoned(backfill, state, plan, lost or rebuild) -%}

@@ -259,6 +259,8 @@ def test_a_planned_reset_to_another_order_is_abandoned_by_a_full_refresh(
 
     macros.stub("exists_with_id", lambda relation, id: True)
     swap = {"kind": "swap", "generation": {"relation": "lake.mv__next", "id": "b9"}}
+    assert adopt(rebuild="full refresh", **swap) == "full refresh"
+    options["full_refresh_mode"] = "beside"
     assert adopt(rebuild="full refresh", **swap) == "adopted"
 
 
