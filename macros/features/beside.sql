@@ -46,7 +46,8 @@
     {%- if not reason and not goes_on -%} {%- set reason = dbt_backfill.find_change(backfill, state, observed.analysis).rebuild -%} {%- endif -%}
     {%- if reason and is_listed and not goes_on -%}
         {%- do dbt_backfill.refuse(next.progress.render() ~ ' has the name of the state of its next generation, but belongs to another MV',
-            "Rename or drop that MV, give this MV another alias, or set full_refresh_mode='in_place'") -%}
+            "Rename or drop that MV, give this MV another alias, or set full_refresh_mode='in_place'"
+                ~ ('. If that was an earlier MV of the same name, drop its next generation: ' ~ dbt_backfill.get_drop_text(next) if next_of else '')) -%}
     {%- endif -%}
     {{ return({'backfill': next, 'reason': reason} if goes_on or reason else none) }}
 {% endmacro %}

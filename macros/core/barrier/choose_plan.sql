@@ -98,7 +98,7 @@
 {% macro check_vnodes(backfill, state) %}
     {%- if backfill.options.backfill_mode == 'no_shuffle' and not state.uniform -%}
         {%- do dbt_backfill.refuse("its vnodes have different positions, but backfill_mode 'no_shuffle' allows only one position",
-            "Set backfill_mode to 'arrangement', or rebuild the MV once with --full-refresh") -%}
+            "Set backfill_mode to 'arrangement', or " ~ dbt_backfill.get_rebuild_text(backfill)) -%}
     {%- endif -%}
     {%- for vnode in backfill.options.backfill_vnodes or [] if vnode >= state.committed.vnode_count -%}
         {%- do dbt_backfill.refuse(

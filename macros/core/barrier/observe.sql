@@ -311,6 +311,13 @@
 {% endmacro %}
 
 
+{#- Return the hint that rebuilds an MV. A full refresh of the model only continues a next generation, so a next generation has to be dropped. -#}
+{% macro get_rebuild_text(backfill) %}
+    {{ return('drop the next generation: ' ~ dbt_backfill.get_drop_text(backfill) if backfill.get('generation') == 'next'
+        else 'rebuild the MV with --full-refresh') }}
+{% endmacro %}
+
+
 {#- Return the end of a hint: the user can drop only the state and adopt the table. Return '' for a next generation, which is never adopted. -#}
 {% macro or_adopt_text(backfill) %}
     {%- set drop = dbt_backfill.get_drop_text(backfill, keep_mv=true) -%}

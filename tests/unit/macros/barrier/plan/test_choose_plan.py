@@ -379,7 +379,7 @@ def test_a_snapshot_cannot_stay_at_a_version_that_can_no_longer_be_read(
 def test_the_mode_no_shuffle_is_refused_where_vnodes_differ(choose: Any, refused: Any) -> None:
     with refused(
         "its vnodes have different positions, but backfill_mode 'no_shuffle' allows only one "
-        "position. Set backfill_mode to 'arrangement', or rebuild the MV once with --full-refresh."
+        "position. Set backfill_mode to 'arrangement', or rebuild the MV with --full-refresh."
     ):
         choose(set={"backfill_mode": "no_shuffle"}, uniform=False, position=None)
 
