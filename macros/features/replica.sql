@@ -28,7 +28,7 @@
     {%- set source = dbt_backfill.get_source(state.committed, 'replica') -%}
     {%- if not source or source.get('version') is none or not dbt_backfill.may_replicate(backfill) -%} {{ return(none) }} {%- endif -%}
     {%- set noted = fromjson(source.definition) -%}
-    {%- set upstream = dict(dbt_backfill.get_source(state.committed), version=noted.version) -%}
+    {%- set upstream = dict(dbt_backfill.get_source(state.committed), version=noted.version, committed_at=none) -%}
     {%- set fits_query = noted.query_hash == backfill.query_hash and noted.query_columns == state.committed.query_columns -%}
     {#- The replica must have the rows of all vnodes that are read. If it has only some ranges, the next ranges must have the same size. -#}
     {%- set selected = backfill.options.backfill_vnodes -%}

@@ -198,11 +198,14 @@
     {%- endfor -%}
     {%- set is_read = 'progress' in ours and properties.progress['dbt_backfill.format'] == dbt_backfill.state_format() -%}
     {%- set state = dbt_backfill.read_state(relations) if is_read else none -%}
-    {%- set snapshot = (properties.get('mv') or {}).get('current-snapshot-id') -%}
-    {%- if 'mv' in ours and snapshot and state is not none and state.committed and not owners.get(dbt_backfill.get_table_key(relations.mv)) -%}
-        {#- Another program may have replaced an Iceberg MV, for example because the model became a `table` before somebody removed the model. The new
-            table still has the properties of this package, so only the snapshots show the replacement. -#}
-        {%- set found = dbt_backfill.observe_mv(dict(relations, options={'file_format': 'iceberg'}), dict(state, mv_head=snapshot)).foreign_write -%}
+    {%- set shown = properties.get('mv') or {} -%}
+    {%- set format = 'iceberg' if shown.get('current-snapshot-id') else 'delta' if 'delta.minReaderVersion' in shown else none -%}
+    {%- if 'mv' in ours and format and state is not none and state.committed and not owners.get(dbt_backfill.get_table_key(relations.mv)) -%}
+        {#- Another program may have replaced the MV, for example because the model became a `table` before somebody removed the model. The new table
+            may still have the properties of this package, so only the log of the MV shows the replacement. -#}
+        {%- set found = dbt_backfill.observe_mv(
+            dict(relations, options={'file_format': format}), dict(state, mv_head=shown.get('current-snapshot-id'), mv_moved=true)
+        ).foreign_write -%}
         {%- if found and found.replaced and not found.get('plan') -%}
             {%- do ours.remove('mv') -%}
             {%- do foreign.update({'mv': 'was replaced or rolled back by something else since the barrier ' ~ state.epoch}) -%}

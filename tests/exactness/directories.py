@@ -20,7 +20,7 @@ class Copies:
         for directory in self._directories.values():
             shutil.copytree(directory, self._copy_of(directory))
 
-    def put_back(self, mv: Follower) -> None:
+    def put_back(self, mv: Follower | None = None) -> None:
         """Put the copies back. `mv` then reads its versions again."""
         for directory in self._directories.values():
             shutil.rmtree(directory)
@@ -30,7 +30,8 @@ class Copies:
         # A session of Delta remembers the newest version of each table that it has read.
         lake.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
         for name in ("stored", "_stored_progress"):
-            mv.__dict__.pop(name, None)
+            if mv is not None:
+                mv.__dict__.pop(name, None)
 
     def _directory(self, table: str) -> Path:
         lake = self.project.lake

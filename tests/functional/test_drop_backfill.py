@@ -18,6 +18,7 @@ from support.checks import (
     source,
     tables_of,
 )
+from support.lake import SessionLake
 from support.project import MakeProject, Proceed, Project, RunResult, crash_before
 
 QUERY = f"select id, upper(name) as name from {source('people')}"
@@ -154,6 +155,34 @@ def test_the_commands_that_are_listed_drop_the_orphans_and_nothing_else(project:
         assert project.rows(f"select * from {{schema}}.{table}") == [(7,)]
     assert existing_tables(project, *tables_of("mv")) == [*tables_of("mv")]
     assert existing_tables(project, "people", "people__progress") == ["people", "people__progress"]
+
+
+@pytest.mark.every_profile
+@pytest.mark.profiles("session-delta", "session-iceberg", reason="a program with its own session")
+@pytest.mark.parametrize("mode", ["in_place", "beside"])
+def test_a_table_that_a_program_has_written_in_place_of_an_mv_stays(
+    new_project: Callable[[], Project], mode: str
+) -> None:
+    """An overwrite keeps the properties of the MV. After `beside` the last barrier is a swap."""
+    project = new_project()
+    make_people(project)
+    project.write({"mv": model(QUERY, full_refresh_mode=mode), "other": TABLE}, sources=["people"])
+    project.run("--select", "mv")
+    project.run("--select", "mv", "--full-refresh")
+    table, lake = project.table("mv"), project.lake
+    assert isinstance(lake, SessionLake)
+    frame = lake.spark.sql("select 7 as id, 'mine' as name")
+    frame.write.format(project.file_format).mode("overwrite").saveAsTable(table)
+    project.sql("insert into {schema}.mv values (8, 'mine')")
+    project.remove("mv")
+
+    refusal = refused_operation(project, "drop_backfill", mv=table)
+
+    assert "was replaced or rolled back by something else" in refusal
+    shown = project.operation("backfill_orphans").messages
+    assert any(f"{table}: state and history; " in line for line in shown)
+    project.operation("drop_backfill", mv=table, keep_mv=True)
+    assert project.value("select count(*) from {schema}.mv") == 2
 
 
 @pytest.mark.profiles("session-delta", "thrift-delta", reason="such a table is Delta's")

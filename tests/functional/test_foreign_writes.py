@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from exactness.runners import Runner, stepping
 from support.checks import assert_refused, model, refused_operation, source, state_versions
 from support.lake import SessionLake
 from support.project import Crash, Interceptor, Proceed, Project, crash_before
@@ -250,6 +251,130 @@ def test_a_late_plan_of_a_dropped_mv_is_removed(built: Project) -> None:
     assert is_exact(built, 100)
 
 
+@pytest.mark.parametrize("changes", [True, False])
+def test_a_run_of_a_dropped_mv_writes_nothing_into_the_next_mv_of_this_name(
+    built: Project, changes: bool
+) -> None:
+    """The epochs of the next MV begin at 0 again. A plan without changes and rows has no MERGE."""
+    if changes:
+        built.sql("update {schema}.up set v = 1 where id = 4")
+    else:
+        built.sql("insert into {schema}.up values (1000, 1)")
+        built.write({"mv": model(QUERY, backfill_rate_limit=0)}, sources=["up"])
+    with stepping():
+        stalled = Runner(built, "mv", "up")
+        while not stalled.next_step.startswith("plan the barrier"):
+            stalled.advance()
+        drop = ("run-operation", "drop_backfill", "--args", "{model: mv}")
+        Runner(built, "mv", "up", *drop).finish()
+        built.write({"mv": model(QUERY, backfill_rate_limit=5)}, sources=["up"])
+        for _ in range(2):
+            assert Runner(built, "mv", "up").finish().success
+        late = stalled.finish()
+        assert not late.success and "another run changed the state" in late.output
+        assert is_exact(built, 10)
+        assert Runner(built, "mv", "up").finish().success
+        assert is_exact(built, 15)
+
+
+def test_a_repair_of_a_dropped_mv_writes_nothing_into_the_next_mv_of_this_name(
+    built: Project,
+) -> None:
+    built.sql("update {schema}.mv set v = 7 where id in (3, 30)")
+    with stepping():
+        repair = ("run-operation", "verify_backfill", "--args", "{model: mv, repair: true}")
+        stalled = Runner(built, "mv", "up", *repair)
+        while "repair" not in stalled.next_step:
+            stalled.advance()
+        drop = ("run-operation", "drop_backfill", "--args", "{model: mv}")
+        Runner(built, "mv", "up", *drop).finish()
+        built.write({"mv": model(QUERY, backfill_rate_limit=5)}, sources=["up"])
+        for _ in range(2):
+            assert Runner(built, "mv", "up").finish().success
+        assert not stalled.finish().success
+        assert is_exact(built, 10)
+
+
+OVERWRITTEN = "select int(id) as id, 7 as v from range(5)"
+
+
+def overwrite(project: Project, rows: str) -> None:
+    """Overwrite the MV as a Spark program does. The table keeps its properties."""
+    assert isinstance(project.lake, SessionLake)
+    frame = project.lake.spark.sql(rows)
+    frame.write.format("delta").mode("overwrite").saveAsTable(project.table("mv"))
+
+
+def overwriting_before(step: str, project: Project) -> Interceptor:
+    def intercept(sql: str, proceed: Proceed) -> None:
+        if step in sql:
+            overwrite(project, OVERWRITTEN)
+        proceed()
+
+    return intercept
+
+
+@pytest.mark.profiles("session-delta", reason="Iceberg marks every snapshot of a barrier")
+@pytest.mark.parametrize("later", ["", "update {schema}.mv set v = 8 where id = 2"])
+def test_an_overwrite_after_a_swap_is_repaired(project: Project, later: str) -> None:
+    """The log shows the overwrite as a replacement, like the swap."""
+    build(project, runs=1, full_refresh_mode="beside")
+    project.run("--full-refresh")
+    overwrite(project, OVERWRITTEN)
+    if later:
+        project.sql(later)
+    project.sql("update {schema}.up set v = 1 where id = 4")
+    assert FOUND in project.run().output
+    assert is_exact(project, 100)
+    assert project.run().message("mv") == "CAUGHT UP"
+
+
+@pytest.mark.profiles("session-delta", reason="Iceberg marks every snapshot of a barrier")
+def test_an_overwrite_between_a_swap_and_its_commit_is_repaired(project: Project) -> None:
+    build(project, runs=1, full_refresh_mode="beside")
+    writing = overwriting_before("commit the barrier 2", project)
+    project.run("--full-refresh", intercept=writing)
+    if not is_exact(project, 100):
+        assert FOUND in project.run().output
+    assert is_exact(project, 100)
+    assert project.run().message("mv") == "CAUGHT UP"
+
+
+@pytest.mark.profiles("session-delta", reason="Iceberg marks every snapshot of a barrier")
+def test_an_overwrite_after_a_reset_is_repaired(project: Project) -> None:
+    build(project, backfill_rate_limit=20)
+    project.fail("--full-refresh", intercept=crash_before("plan the barrier 4"))
+    overwrite(project, OVERWRITTEN)
+    assert FOUND in project.run().output
+    assert is_exact(project, 20)
+    assert FOUND not in project.run().output
+    assert is_exact(project, 40)
+
+
+@pytest.mark.profiles("session-delta", reason="an ALTER of Iceberg makes no snapshot")
+def test_a_column_that_was_dropped_and_added_again_after_its_fill_is_repaired(
+    project: Project,
+) -> None:
+    config: dict[str, Any] = {
+        "on_schema_change": "sync_all_columns",
+        "tblproperties": {"delta.columnMapping.mode": "name"},
+    }
+    build(project, runs=1, **config)
+    wide = f"select id, v, id + 1 as `größe`, id * 2 as w from {source('up')}"
+    project.write({"mv": model(wide, **config)}, sources=["up"])
+    assert "filled größe, w" in project.run().output
+    assert project.run().message("mv") == "CAUGHT UP"  # the ALTERs are the barrier's own
+    narrow = f"select id, v, id * 2 as w from {source('up')}"
+    project.write({"mv": model(narrow, **config)}, sources=["up"])
+    project.sql("update {schema}.up set v = 1 where id = 4")
+    assert "dropped größe" in project.run().output
+    project.sql("alter table {schema}.mv drop column w")
+    project.sql("alter table {schema}.mv add column w int")
+    assert FOUND in project.run().output
+    assert project.value("select count(*) from {schema}.mv where w = id * 2") == 100
+    assert project.run().message("mv") == "CAUGHT UP"
+
+
 def test_a_state_without_rows_is_refused_with_a_way_out(built: Project) -> None:
     built.sql("delete from {schema}.mv__progress")
     assert_refused(built.fail(), "mv", "its state", "drop_backfill")
@@ -364,17 +489,3 @@ def test_a_late_merge_of_an_abandoned_plan_is_found(project: Project) -> None:
     project.sql(f"reset `{mark}`")
     assert FOUND in project.run().output
     assert is_exact(project, 40)
-
-
-@pytest.mark.profiles("session-delta", reason="overwrites the MV by a program in the same session")
-def test_an_overwrite_after_a_swap_is_repaired(built: Project) -> None:
-    """Delta logs the overwrite as a replacement that keeps the properties, like the swap itself."""
-    built.write({"mv": model(QUERY, full_refresh_mode="beside")}, sources=["up"])
-    built.run("--full-refresh")
-    assert isinstance(built.lake, SessionLake)
-    frame = built.lake.spark.sql("select int(id) as id, 7 as v from range(5)")
-    frame.write.format("delta").mode("overwrite").saveAsTable(built.table("mv"))
-    built.sql("update {schema}.up set v = 1 where id = 4")
-
-    assert "re-anchored: something other than its barriers wrote" in built.run().output
-    assert is_exact(built, 100)

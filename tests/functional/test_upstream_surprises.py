@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from exactness.directories import Copies
 from support.checks import (
     assert_no_java,
     assert_refused,
@@ -575,6 +576,42 @@ def promised(project: Project, mv: str, table: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.every_profile
+@pytest.mark.profiles("session-delta", reason="the directory of a Delta table")
+@pytest.mark.parametrize(
+    ("config", "crashes"),
+    [({}, False), ({"backfill_mode": "snapshot", "backfill_rate_limit": 40}, False), ({}, True)],
+)
+def test_an_upstream_that_was_put_back_and_has_its_recorded_version_again_is_compared(
+    new_project: Callable[[], Project], config: dict[str, Any], crashes: bool
+) -> None:
+    project = new_project()
+    project.create_table("up", "id int, v int")
+    project.sql("insert into {schema}.up select int(id), 0 from range(100)")
+    query = f"select id, v from {source('up')}"
+    project.write({"mv": model(query, **config)}, sources=["up"])
+    if crashes:
+        project.run()
+    copies = Copies(project, ["up"])
+    project.sql("update {schema}.up set v = 1 where id < 10")
+    if crashes:
+        project.fail(intercept=crash_before("merge the changes of the barrier"))
+    else:
+        project.run()
+    recorded = project.current_version("up")
+    copies.put_back()
+    project.sql("update {schema}.up set v = 5 where id >= 10 and id < 20")
+    assert project.current_version("up") == recorded
+
+    shown = project.run().output
+
+    assert ("can no longer be read" if crashes or config else "is another commit") in shown
+    rows = project.value("select count(*) from {schema}.mv")
+    upstream = project.rows(f"select * from {{schema}}.up where id < {rows}")
+    assert project.rows("select * from {schema}.mv") == upstream
+    again = project.run().output
+    assert "re-anchored" not in again and "given up" not in again
+
+
 def test_a_plan_whose_version_is_gone_is_given_up(project: Project) -> None:
     """The run of one MV was killed before it merged anything.
 

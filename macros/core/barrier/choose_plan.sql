@@ -153,7 +153,7 @@
         {%- endif -%}
         {%- set gap = dbt_backfill.ask(backfill.upstream, 'upstream_gap')(observed, followed) -%}
     {%- elif not dbt_backfill.ask(backfill.upstream, 'continues_upstream')(observed, dbt_backfill.get_source(committed)) -%}
-        {{ return('the upstream was replaced, went back to an earlier version or had columns changed') }}
+        {{ return('the upstream may have been replaced, gone back to an earlier version or had columns changed') }}
     {%- else -%}
         {%- set since = dbt_backfill.get_source(committed, 'feed') -%}
         {%- set gap = dbt_backfill.ask(backfill.feed, 'upstream_gap')(observed.feed, since) -%}

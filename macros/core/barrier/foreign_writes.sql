@@ -2,10 +2,9 @@
     This file finds writes to the MV that no barrier has made: an INSERT, UPDATE, DELETE or RESTORE of another writer, or a late statement of a plan
     that was given up. Each barrier records the version of the MV after its own statements. In the log of the MV, the commits of a barrier are marked
     with the id of its plan. On Delta a condition of each MERGE has the id (get_mark). On Iceberg a property of each snapshot has the id
-    (get_mark_statement). On Delta a CREATE OR REPLACE or an ALTER of a plan has no mark; read_foreign_write recognizes it by its operation. So the
-    next barrier can distinguish the commits of barriers from all other commits. A commit that changes no row is no foreign write: a compaction, a
-    VACUUM, an expiry, or a change of properties or comments. After a foreign write, the next barrier compares the MV with the query. The option
-    `on_foreign_write` decides how.
+    (get_mark_statement). On Delta a CREATE OR REPLACE or an ALTER of a plan has no mark, see read_foreign_write. So the next barrier can distinguish
+    the commits of barriers from all other commits. A commit that changes no row is no foreign write: a compaction, a VACUUM, an expiry, or a change
+    of properties or comments. After a foreign write, the next barrier compares the MV with the query. The option `on_foreign_write` decides how.
 -#}
 
 
@@ -57,12 +56,18 @@
 
 
 {#-
-    Return the current version of a Delta MV, and the newest foreign write after a version: {'version', 'foreign_write': see observe_mv}.
+    Return the current version of a Delta MV, and the newest foreign write after a version: {'version', 'foreign_write': see observe_mv}. Its entry
+    `replaced` is true if any of the foreign writes replaced the MV.
+
+    The statements of a plan that add or drop columns or replace the MV have no mark. The oldest in the log are the plan's own, as many as it sends: one
+    that adds columns, one for each column that it drops, and one that replaces the MV. The replacement has also replaced everything that was written
+    before. Others are foreign: for example, an overwrite by `saveAsTable` logs the same operation, and keeps the properties of the table. If the plan
+    was executed twice, its own second replacement counts as foreign, too; then the only cost is a comparison.
 
     Arguments:
       known (string or none): a version of the MV; none to return only the current version.
       own (list): the marks of this MV's own writes after that version, see get_mark.
-      plans (list): the plans to which these writes belong. Their ALTERs, and their replacements of the MV, have no mark.
+      plans (list): the plans to which these writes may belong.
 -#}
 {% macro read_foreign_write(mv, known, own, plans) %}
     {%- set log = dbt_backfill.read_delta_log(mv, 1 if known is none else 50, mv.identifier) -%}
@@ -70,21 +75,24 @@
     {%- if missing > 0 -%} {%- set log = dbt_backfill.read_delta_log(mv, log | length + missing, mv.identifier) -%} {%- endif -%}
     {%- set version = log[0].version | string -%}
     {%- if known is none -%} {{ return({'version': version}) }} {%- endif -%}
-    {%- set traits = {'replaces': false, 'alters': false} -%}
+    {#- The log is listed from the newest to the oldest entry. -#}
+    {%- set begins, altered, others = [], [], [] -%}
     {%- for plan in plans -%}
-        {%- do traits.update({
-            'replaces': traits.replaces or dbt_backfill.replaces_mv(plan), 'alters': traits.alters or (plan.get('fills') or plan.get('drops')),
-        }) -%}
+        {%- set own_alters = {'ADD COLUMNS': 1 if plan.get('fills') else 0, 'DROP COLUMNS': (plan.get('drops') or []) | length} -%}
+        {%- for entry in log | reverse if entry.version > known | int -%}
+            {%- if own_alters.get(entry.operation, 0) > 0 and entry.version not in altered -%}
+                {%- do altered.append(entry.version) -%}
+                {%- do own_alters.update({entry.operation: own_alters[entry.operation] - 1}) -%}
+            {%- elif 'REPLACE TABLE' in entry.operation and dbt_backfill.replaces_mv(plan) -%}
+                {%- do begins.append(entry.version) -%}
+            {%- endif -%}
+        {%- endfor -%}
     {%- endfor -%}
-    {%- for entry in log if entry.version > known | int -%}
+    {%- set begin = (begins + [known | int])[0] -%}
+    {%- for entry in log if entry.version > begin -%}
         {%- set operation = entry.operation -%}
         {%- set mark = modules.re.search('__bf_plan#\\d+ = (\\w+(?: repair)?)\\)', entry.parameters | string) -%}
-        {%- set is_own = mark and mark.group(1) in own or traits.replaces and 'REPLACE TABLE' in operation
-            or traits.alters and operation in ['ADD COLUMNS', 'DROP COLUMNS'] -%}
-        {#- If the only plan replaces the MV, it has replaced everything that was written before its last statement. -#}
-        {%- if is_own and traits.replaces and plans | length == 1 and not (mark and mark.group(1).endswith(' repair')) -%}
-            {{ return({'version': version}) }}
-        {%- endif -%}
+        {%- set is_own = mark and mark.group(1) in own or entry.version in altered -%}
         {%- set changes_no_row = operation in [
             'OPTIMIZE', 'REORG', 'VACUUM START', 'VACUUM END', 'SET TBLPROPERTIES', 'UNSET TBLPROPERTIES', 'CHANGE COLUMN', 'CHANGE COLUMNS',
             'ADD CONSTRAINT', 'DROP CONSTRAINT', 'CLUSTER BY', 'UPGRADE PROTOCOL', 'DROP FEATURE', 'COMPUTE STATS', 'ROW TRACKING BACKFILL',
@@ -92,13 +100,16 @@
             'REORG TABLE UPGRADE UNIFORM',
         ] -%}
         {%- if not is_own and not changes_no_row -%}
-            {{ return({'version': version, 'foreign_write': {
+            {%- do others.append({
                 'text': operation ~ ' in version ' ~ entry.version ~ ', at ' ~ entry.committed_at,
                 'replaced': 'REPLACE TABLE' in operation or operation == 'RESTORE', 'plan': mark.group(1) if mark else none,
-            }}) }}
+            }) -%}
         {%- endif -%}
     {%- endfor -%}
-    {%- set unlisted = (log | last).version > known | int + 1 or log[0].version < known | int -%}
+    {%- if others -%}
+        {{ return({'version': version, 'foreign_write': dict(others[0], replaced=others | selectattr('replaced') | list != [])}) }}
+    {%- endif -%}
+    {%- set unlisted = begin == known | int and ((log | last).version > known | int + 1 or log[0].version < known | int) -%}
     {{ return({'version': version} if not unlisted else {'version': version, 'foreign_write': {
         'text': 'commits after version ' ~ known ~ ' that its log does not list any more', 'replaced': false,
     }}) }}

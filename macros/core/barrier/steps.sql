@@ -389,12 +389,14 @@
     there is no state, and no statement passes.
 
     Arguments:
-      plan (dict or none): none for a repair. A repair is not a barrier: it restores the rows of the committed `epoch`. The fence lets a repair pass
-        as long as no plan of a later barrier is stored.
+      plan (dict or none): none for a repair. A repair is not a barrier: it restores the rows of the committed epoch. The fence lets a repair pass
+        as long as no plan of a later barrier is stored, and the state is that of the same MV.
+      state (dict): only of a repair: the committed state.
 -#}
-{% macro get_fence(backfill, plan, epoch=none) -%}
-    {%- set stands = dbt_backfill.executable_plan_predicate(plan) if plan else 'epoch = ' ~ epoch ~ ' and plan_id is null' -%}
-    {%- set during = 'this run executed the barrier ' ~ plan.epoch if plan else 'the MV was repaired at epoch ' ~ epoch -%}
+{% macro get_fence(backfill, plan, state=none) -%}
+    {%- set stands = dbt_backfill.executable_plan_predicate(plan) if plan else 'epoch = ' ~ state.epoch
+        ~ " and plan_id is null and get_json_object(last, '$.backfill_id') = " ~ dbt_backfill.string_literal(state.committed.backfill_id) -%}
+    {%- set during = 'this run executed the barrier ' ~ plan.epoch if plan else 'the MV was repaired at epoch ' ~ state.epoch -%}
     coalesce(
         (
             select case

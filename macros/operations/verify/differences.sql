@@ -146,7 +146,7 @@
                     {{ dbt_backfill.get_differences_sql(verified, selection, found) }}
                 )
             )
-            where {{ dbt_backfill.get_fence(verified, none, verified.state.epoch) }}
+            where {{ dbt_backfill.get_fence(verified, none, verified.state) }}
                 {{- ' and ' ~ kept if kept }}
         ) as repair
         on {{ matches | join(' and ') }}

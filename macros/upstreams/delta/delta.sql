@@ -101,6 +101,21 @@
 
 
 {#-
+    True if the log's commit of a version is the commit that a plan has recorded (`source`), or if no time of that commit is known. Another commit has
+    the same number if older files of the table were put back and somebody wrote to the table again.
+
+    Clients in other time zones show the same time with a difference of quarters of an hour. Delta may shift equal times by milliseconds.
+-#}
+{% macro _is_recorded_commit(upstream, source) %}
+    {%- set now, then = dbt_backfill.delta_committed_at(upstream, source.version), source.get('committed_at') -%}
+    {%- if now is none or then is none -%} {{ return(true) }} {%- endif -%}
+    {%- set time = modules.datetime.datetime -%}
+    {%- set rest = (time.fromisoformat(now) - time.fromisoformat(then)).total_seconds() % 900 -%}
+    {{ return(rest < 0.1 or rest > 899.9) }}
+{% endmacro %}
+
+
+{#-
     True if the table is partitioned by one of these timestamp columns. The log stores the values of such a column as texts. Older versions of Delta
     wrote these texts without a time zone. Spark reads such a text in the time zone of its session.
 
@@ -156,7 +171,9 @@
     {%- set since, current = committed.version | int, upstream.version | int -%}
     {%- set why = 'the upstream is another table than at the last barrier' if upstream.id != committed.id or committed.kind != 'delta'
         else 'the upstream went back from version ' ~ since ~ ' to ' ~ current if current < since
-        else 'the log of the upstream no longer reaches back to version ' ~ since if not upstream.complete else none -%}
+        else 'the log of the upstream no longer reaches back to version ' ~ since if not upstream.complete
+        else 'version ' ~ since ~ ' of the upstream is another commit than at the last barrier'
+            if not dbt_backfill._is_recorded_commit(upstream, committed) else none -%}
     {%- if why or current == since -%} {{ return(dbt_backfill.new_gap(why) if why else none) }} {%- endif -%}
     {%- set after = dbt_backfill._read_log_after(upstream, since) -%}
     {%- if after.replaced or after.switched -%}
@@ -180,7 +197,8 @@
 {% macro delta_continues_upstream(upstream, committed) %}
     {%- set since = committed.version | int -%}
     {%- set after = dbt_backfill._read_log_after(upstream, since) -%}
-    {{ return(upstream.id == committed.id and upstream.version | int >= since and not after.replaced and not after.altered) }}
+    {{ return(upstream.id == committed.id and upstream.version | int >= since and upstream.complete and not after.replaced and not after.altered
+        and dbt_backfill._is_recorded_commit(upstream, committed)) }}
 {% endmacro %}
 
 
@@ -268,7 +286,10 @@
 -#}
 {% macro delta_upstream_readable(upstream, source) %}
     {%- set version, current, log = source.version | int, upstream.version | int, upstream.log -%}
-    {%- if upstream.id != source.id or version > current or version < (log | last).version -%} {{ return(false) }} {%- endif -%}
+    {%- if upstream.id != source.id or version > current or version < (log | last).version
+            or not dbt_backfill._is_recorded_commit(upstream, source) -%}
+        {{ return(false) }}
+    {%- endif -%}
     {%- if version == current -%} {{ return(true) }} {%- endif -%}
     {%- set time, hours = modules.datetime.datetime, modules.datetime.timedelta(hours=1) -%}
     {%- set superseded = time.fromisoformat((log | selectattr('version', 'equalto', version + 1) | first).committed_at) -%}

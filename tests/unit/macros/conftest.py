@@ -90,7 +90,7 @@ def make_source() -> Callable[..., dict[str, Any]]:
             "kind": "delta",
             "id": "u1",
             "version": "17",
-            "committed_at": "2024-05-01 10:00:00.5",
+            "committed_at": f"2024-05-01 10:{changes.get('version') or 17:0>2}:00",
         }
         return {name: value for name, value in {**source, **changes}.items() if value is not None}
 

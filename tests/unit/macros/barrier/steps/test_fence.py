@@ -12,6 +12,9 @@ from support.duck import Duck
 from support.macros import Macros
 
 # The plan of another run, which has replaced this run's plan.
+OF_THE_MV = '{"backfill_id": "b1"}'
+PLAN = '{"plan_id": "p3", "backfill_id": "b1"}'
+REPAIRED = {"epoch": 2, "committed": {"backfill_id": "b1"}}
 THEIRS = "advance of invocation run7, planned at noon"
 
 
@@ -89,7 +92,7 @@ def test_nothing_passes_without_a_state(
     macros: Macros, progress: Any, backfill: Any, make_plan: Any, of_epoch: bool
 ) -> None:
     fence = (
-        macros.call("get_fence", backfill, None, 2)
+        macros.call("get_fence", backfill, None, REPAIRED)
         if of_epoch
         else macros.call("get_fence", backfill, make_plan())
     )
@@ -113,9 +116,18 @@ def test_a_fence_reads_one_row(
 def test_a_repair_passes_while_no_barrier_has_begun(
     macros: Macros, progress: Any, relations: Any
 ) -> None:
-    progress.fill()
+    progress.fill(last=OF_THE_MV)
 
-    assert progress.fence(macros.call("get_fence", relations, None, 2)) is True
+    assert progress.fence(macros.call("get_fence", relations, None, REPAIRED)) is True
+
+
+def test_a_repair_is_stopped_once_another_mv_has_the_name(
+    macros: Macros, progress: Any, relations: Any
+) -> None:
+    """The epochs of the other MV began at 0 again."""
+    progress.fill(last='{"backfill_id": "b2"}')
+
+    assert "was repaired" in progress.fence(macros.call("get_fence", relations, None, REPAIRED))
 
 
 @pytest.mark.parametrize(("epoch", "is_planned"), [(2, True), (3, False), (3, True), (1, False)])
@@ -127,8 +139,8 @@ def test_a_repair_is_stopped_once_another_barrier_has_begun(
     epoch: int,
     is_planned: bool,
 ) -> None:
-    progress.fill(epoch=epoch, **(with_plan() if is_planned else {}))
-    error = progress.fence(macros.call("get_fence", relations, None, 2))
+    progress.fill(epoch=epoch, last=OF_THE_MV, **(with_plan() if is_planned else {}))
+    error = progress.fence(macros.call("get_fence", relations, None, REPAIRED))
 
     planned = f"; {THEIRS}" if is_planned else ""
     assert error == _overtaken(
@@ -152,14 +164,20 @@ def test_the_second_of_two_updates_at_once_is_no_error_where_a_handler_can_tell(
 
 @pytest.mark.parametrize(
     ("epoch", "plan", "stands"),
-    [(2, '{"plan_id": "p3"}', {"plan_id": "p3"}), (2, None, None), (3, '{"plan_id": "p4"}', None)],
-    ids=["it stands", "none does", "another epoch"],
+    [
+        (2, PLAN, json.loads(PLAN)),
+        (2, None, None),
+        (3, PLAN, None),
+        (2, '{"plan_id": "p3", "backfill_id": "b0"}', None),
+    ],
+    ids=["it stands", "none does", "another epoch", "another MV"],
 )
 def test_the_plan_that_stands_is_that_of_the_epoch_only(
     macros: Macros, duck: Duck, backfill: Any, epoch: int, plan: str | None, stands: Any
 ) -> None:
-    columns = {"vnode": "int", "epoch": "bigint", "plan": "string"}
-    duck.create("lake.mv__progress", columns, [(0, epoch, plan), (1, epoch, None)])
+    columns = {"vnode": "int", "epoch": "bigint", "plan": "string", "last": "string"}
+    rows = [(0, epoch, plan, OF_THE_MV), (1, epoch, None, None)]
+    duck.create("lake.mv__progress", columns, rows)
     [(found,)] = duck.rows(macros.call("get_next_plan_sql", backfill, 3))
 
     assert json.loads(found) == {"plan": stands}

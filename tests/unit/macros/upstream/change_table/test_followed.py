@@ -102,5 +102,6 @@ def test_an_upstream_that_was_replaced_is_a_gap_beside_a_change_table(
     gap: Callable[..., Any], feed: Any
 ) -> None:
     assert gap(feed, "the feed", continues=False) == (
-        "the upstream was replaced, went back to an earlier version or had columns changed"
+        "the upstream may have been replaced, gone back to an earlier version or had columns"
+        " changed"
     )

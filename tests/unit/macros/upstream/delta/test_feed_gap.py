@@ -66,6 +66,31 @@ def gap(macros: Macros) -> Callable[..., str | None]:
     return gap
 
 
+@pytest.mark.parametrize(
+    ("recorded", "is_same"),
+    [
+        ("2024-05-01 04:00:00", True),
+        ("2024-05-01 05:00:00.001", True),  # Delta has moved the time after an equal one
+        ("2024-04-30 22:30:00", True),  # a client in another time zone
+        ("2024-05-01 09:45:00", True),
+        ("2024-05-01 04:00:00.5", False),
+        ("2024-05-01 03:59:17", False),
+        (None, True),
+    ],
+)
+def test_a_version_that_is_another_commit_is_a_gap(
+    macros: Macros, recorded: str | None, is_same: bool
+) -> None:
+    """It is a gap even if the upstream has no later version."""
+    for version in (4, 7):
+        shown = recorded and recorded.replace("05-01 04", f"05-01 {version:02}")
+        source = {"version": str(version), "id": "u1", "kind": "delta", "committed_at": shown}
+        answer = macros.call("delta_upstream_gap", _table(), source)
+        assert (answer is None) is is_same
+        assert macros.call("delta_continues_upstream", _table(), source) is is_same
+        assert macros.call("delta_upstream_readable", _table(), source) is is_same
+
+
 @pytest.fixture
 def readable(macros: Macros) -> Callable[..., bool]:
     """True if a version can be read. `now` is Spark's time, by default the time of this machine."""
