@@ -89,6 +89,7 @@
 {% macro get_feed_columns(feed) %}
     {%- set own, upstream = dbt_backfill.get_table_columns(feed.relation), dbt_backfill.get_table_columns(feed.upstream) -%}
     {%- set types = dbt_backfill.types_by_name(own) -%}
+    {%- do dbt_backfill.check_hidden_columns(feed.relation, own, dbt_backfill.upstream_traits(feed).get('metadata_columns', [])) -%}
     {%- for column in feed.sequence + [feed.operation] if column | lower not in types -%}
         {%- do dbt_backfill.refuse('its change_feed ' ~ feed.relation.render() ~ " has no column '" ~ column ~ "'",
             'Set operation and sequence to columns of this table: ' ~ types.keys() | join(', ')) -%}

@@ -104,6 +104,17 @@
 {% endmacro %}
 
 
+{#- Refuse a table if one of its columns (a list of {'name'}) has the name of a metadata column, in upper or lower case. -#}
+{% macro check_hidden_columns(relation, columns, metadata_columns) %}
+    {%- for column in columns if column.name | lower in metadata_columns -%}
+        {%- do dbt_backfill.refuse(
+            relation.render() ~ ' has the column ' ~ column.name ~ ', which hides a metadata column by which its changes are read',
+            'Rename the column: ALTER TABLE ' ~ relation.render() ~ ' RENAME COLUMN ' ~ dbt_backfill.identifier(column.name) ~ ' TO …'
+        ) -%}
+    {%- endfor -%}
+{% endmacro %}
+
+
 {#-
     Return a gap of a feed: {
       'reason': why changes are missing, as the end of a sentence,

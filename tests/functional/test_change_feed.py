@@ -166,6 +166,31 @@ def test_an_event_may_be_cleaned_away_before_a_run_has_read_it(people: Project) 
     assert_told_exact(people)
 
 
+@pytest.mark.every_profile
+@pytest.mark.profiles("session-iceberg", reason="several snapshots of a change table are read")
+@pytest.mark.parametrize("had_events", [True, False])
+def test_columns_of_the_change_table_that_changed_and_changed_back_lead_to_a_comparison(
+    new_project: Any, had_events: bool
+) -> None:
+    project: Project = new_project()
+    make_people(project)
+    project.create_table("events", f"op string, step int, {COLUMNS}", {"format-version": "3"})
+    query = followed("events", operation="op", sequence="step")
+    project.write({"mv_events": query}, sources=["people", "events"])
+    if had_events:
+        project.sql("insert into {schema}.events values ('u', 0, 20, 'n2')")
+    project.run()
+    project.sql("update {schema}.people set name = 'new' where id = 20")
+    project.sql("alter table {schema}.events add column more int")
+    project.sql("insert into {schema}.events values ('u', 1, 20, 'new', 1)")
+    project.sql("delete from {schema}.events")
+    project.sql("alter table {schema}.events drop column more")
+    project.sql("insert into {schema}.events values ('u', 2, 20, 'new')")
+
+    assert "re-anchored: columns of" in project.run().output
+    assert_exact(project, "events")
+
+
 def test_events_are_not_missed_when_the_change_table_is_made_anew(people: Project) -> None:
     if not people.exists("mv_cdf"):
         people.run()

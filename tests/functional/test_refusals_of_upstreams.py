@@ -153,10 +153,29 @@ def test_an_upstream_key_that_the_query_contradicts_is_refused(
 def test_a_column_that_hides_a_metadata_column_is_refused(new_project: Any) -> None:
     project: Project = new_project()
     project.create_table("flags", "id int, _DELETED boolean")
-    project.sql("insert into {schema}.flags values (1, false)")
-    project.write({"mv": model(f"select id from {source('flags')}")}, sources=["flags"])
-    assert_refused(project.fail(), "mv", "flags has the column _DELETED", "RENAME COLUMN")
-    assert_made_nothing(project, "mv")
+    project.create_table("changes", "id int, _Change_type string", {"format-version": "2"})
+    project.create_table("people", "id int, _change_type string", {"format-version": "3"})
+    project.create_table("events", "id int, _change_type string, op string, n int, _Row_id int")
+    for table in ("flags", "changes", "people"):
+        project.sql(f"insert into {{schema}}.{table} values (1, null)")
+    models = {
+        f"{name}_mv": model(f"select id from {source(name)}") for name in ("flags", "changes")
+    }
+    relation = "source('lake', 'events')"
+    feed = {"relation": relation, "operation": "op", "sequence": "n"}
+    followed = f"select id from {source('people')} -- depends_on: {{{{ {relation} }}}}"
+    models["fed"] = model(followed, change_feed=feed)
+    models["people_mv"] = model(f"select * from {source('people')}")
+    project.write(models, sources=["flags", "changes", "people", "events"])
+
+    run = project.fail()
+
+    assert_refused(run, "flags_mv", "flags has the column _DELETED", "RENAME COLUMN")
+    assert_refused(run, "changes_mv", "changes has the column _Change_type", "RENAME COLUMN")
+    assert_refused(run, "fed", "events has the column _Row_id", "RENAME COLUMN")
+    assert run["people_mv"].status == "success", run.message("people_mv")
+    for name in ("flags_mv", "changes_mv", "fed"):
+        assert_made_nothing(project, name)
 
 
 @needs_tables_of_spark

@@ -47,12 +47,7 @@
         backfill.query, upstream, backfill.options.unique_key,
         dbt_backfill.ask(backfill.upstream, 'upstream_read')(backfill.upstream, version) if is_at_version else upstream.render()
     ) -%}
-    {%- for column in explained.upstream_columns if column.name | lower in traits.get('metadata_columns', []) -%}
-        {%- do dbt_backfill.refuse(
-            upstream.render() ~ ' has the column ' ~ column.name ~ ', which hides a metadata column by which its changes are read',
-            'Rename the column: ALTER TABLE ' ~ upstream.render() ~ ' RENAME COLUMN ' ~ dbt_backfill.identifier(column.name) ~ ' TO …'
-        ) -%}
-    {%- endfor -%}
+    {%- do dbt_backfill.check_hidden_columns(upstream, explained.upstream_columns, traits.get('metadata_columns', [])) -%}
     {%- do dbt_backfill.check_query(explained, backfill.sql, upstream, traits.takes_added_columns) -%}
     {%- if traits.stages_ranges -%} {%- do dbt_backfill.ask(backfill.upstream, 'check_query')(explained) -%} {%- endif -%}
     {%- set used, zone = dbt_backfill.find_used_settings(explained, backfill.sql), 'spark.sql.session.timeZone' -%}

@@ -175,8 +175,12 @@
 -#}
 {% macro _iceberg_lineage_sql(observed, from_version, to_version, keys) -%}
     {%- set relation, bounded, bounds = observed.relation, [], ["'true'"] -%}
-    {#- Strings get no bounds: Spark reads Iceberg's uuid as a string, but Iceberg orders uuids differently than strings. -#}
-    {%- for key in keys or [] if key.type in ['int', 'bigint', 'date', 'timestamp', 'timestamp_ntz'] or key.type.startswith('decimal(') -%}
+    {#-
+        The bounds of files have the names that the columns have now. If columns were renamed after the snapshot, these may be other columns. Strings
+        get no bounds: Spark reads Iceberg's uuid as a string, but Iceberg orders uuids differently than strings.
+    -#}
+    {%- set has_names = observed.version == to_version | string and not observed.altered -%}
+    {%- for key in keys or [] if has_names and (key.type in ['int', 'bigint', 'date', 'timestamp', 'timestamp_ntz'] or key.type.startswith('decimal(')) -%}
         {%- do bounded.append(key) -%}
         {%- set column, number = '__bf_up.' ~ dbt_backfill.identifier(key.upstream), loop.index -%}
         {%- for operator, bound in [(' >= ', 'low_'), (' <= ', 'high_')] -%}

@@ -7,6 +7,7 @@
       'log': a list of {'version', 'parent', 'committed_at', 'operation', 'delete_files'}: the current snapshot and its
         ancestors, newest first,
       'snapshots': the ids of all snapshots that have not expired,
+      'schemas': the schema ids of snapshots, as texts by version. Old snapshots may be missing,
       'holds': the tags of this package, by name, each with its snapshot, see iceberg_hold,
       'is_new': true if no version of the upstream was read yet
     }
@@ -20,15 +21,16 @@
     {%- if log is none -%}
         {%- set log = dbt_backfill.run_json('read the log of the upstream', 'select to_json(' ~ dbt_backfill.iceberg_log_sql(upstream) ~ ')')[0] -%}
     {%- endif -%}
-    {%- set snapshots, main, holds, commits = {}, {}, {}, [] -%}
+    {%- set snapshots, main, holds, commits, schemas = {}, {}, {}, [], {} -%}
     {%- for entry in log -%}
         {%- if entry.get('delete_files') is not none -%} {%- do snapshots.update({entry.version: entry}) -%}
         {%- elif entry.get('ref') == 'main' -%} {%- do main.update({'version': entry.version}) -%}
         {%- elif entry.get('ref') -%} {%- do holds.update({entry.ref: entry.version}) -%}
         {%- endif -%}
     {%- endfor -%}
-    {%- for entry in log if entry.get('schema') is not none and entry.get('version') == main.get('version') -%}
-        {%- do commits.append(entry) -%}
+    {%- for entry in log if entry.get('schema') is not none -%}
+        {%- do schemas.update({entry.version: entry.schema | string}) -%}
+        {%- if entry.version == main.get('version') -%} {%- do commits.append(entry) -%} {%- endif -%}
     {%- endfor -%}
     {%- set current = snapshots.get(main.get('version')) -%}
     {%- if main and current is none -%}
@@ -46,7 +48,8 @@
     {%- set read = since.version | int if since is not none and since.get('version') is not none else none -%}
     {%- set upstream = {
         'relation': relation, 'version': version | string, 'committed_at': current.committed_at if current else none,
-        'altered': commits | length > 1, 'log': ancestors, 'snapshots': snapshots.keys() | list, 'holds': holds, 'is_new': read is none,
+        'altered': commits | length > 1, 'log': ancestors, 'snapshots': snapshots.keys() | list, 'schemas': schemas, 'holds': holds,
+        'is_new': read is none,
     } -%}
     {%- set format = dbt_backfill.parse_iceberg_id(since.id).format if read is not none and since.get('kind') == 'iceberg' else none -%}
     {%- if not (format is not none and read == version or format == '3' and read in snapshots) -%}
@@ -124,7 +127,9 @@
         With a column that cannot be sorted, Iceberg's procedure fails: "Identifier field is required as table contains unorderable columns". Even
         with an identifier field, the procedure sorts by all columns and fails.
     -#}
-    {%- for column in (dbt_backfill.get_table_columns(relation) if upstream.is_new else []) if 'map<' in column.type -%}
+    {%- set columns = dbt_backfill.get_table_columns(relation) if upstream.is_new else [] -%}
+    {%- do dbt_backfill.check_hidden_columns(relation, columns, ['_change_type', '_change_ordinal', '_commit_snapshot_id']) -%}
+    {%- for column in columns if 'map<' in column.type -%}
         {%- do dbt_backfill.refuse(
             name ~ ' is an Iceberg table of format 2 with the map ' ~ column.name
                 ~ '; its changes cannot be read, because maps have no order', upgrade
@@ -158,24 +163,29 @@
 
     Row lineage does not show a rollback, and has no data from before an upgrade to format 3. So the committed snapshot must be an ancestor of the
     current snapshot, and both snapshots must have the same format. No feed reports how a change of the schema affects older rows. For example, a
-    column that was dropped and added again is null in all older rows. So both snapshots must have the same schema. With format 2 the table itself
-    must also have this schema, see _iceberg_shows_other_columns.
+    column that was dropped and added again is null in all older rows. So both snapshots must have the same schema, and also those in between, because
+    the events of a change table are read from several snapshots. With format 2 the table itself must also have this schema, see
+    _iceberg_shows_other_columns.
 -#}
 {% macro iceberg_upstream_gap(upstream, committed) %}
     {%- set since = committed.version | int -%}
-    {%- if committed.kind == 'iceberg' and since in [0, upstream.version | int] -%} {{ return(none) }} {%- endif -%}
+    {%- if committed.kind == 'iceberg' and since == upstream.version | int -%} {{ return(none) }} {%- endif -%}
     {%- set is_cut = upstream.log and (upstream.log | last).get('parent') is not none -%}
     {%- set lost = 'the upstream is another table than at the last barrier' if committed.kind != 'iceberg'
+        else none if since == 0
         else 'the snapshot ' ~ since ~ ' of the upstream has expired, or the upstream was replaced' if since not in upstream.snapshots
         else none if since in upstream.log | map(attribute='version')
         else 'snapshots of the upstream after its snapshot ' ~ since ~ ' have expired, or it was rolled back' if is_cut
         else 'the upstream was rolled back or replaced since its snapshot ' ~ since -%}
     {%- if lost -%} {{ return(dbt_backfill.new_gap(lost)) }} {%- endif -%}
     {%- set now, then = dbt_backfill.parse_iceberg_id(upstream.id), dbt_backfill.parse_iceberg_id(committed.id) -%}
-    {%- set deleting = (dbt_backfill.iceberg_snapshots_between(upstream, since, upstream.version) if now.format == '2' else [])
-        | selectattr('delete_files') | map(attribute='version') | list -%}
-    {%- set why = 'the upstream was upgraded to format ' ~ now.format if now.format != then.format
-        else 'columns of the upstream were changed since its snapshot ' ~ since if now.schema != then.schema
+    {%- set between = dbt_backfill.iceberg_snapshots_between(upstream, since, upstream.version) -%}
+    {%- set schemas = [then.schema] if since else [] -%}
+    {%- for snapshot in between -%} {%- do schemas.append(upstream.get('schemas', {}).get(snapshot.version, now.schema)) -%} {%- endfor -%}
+    {%- if since == 0 and schemas | unique | list | length < 2 -%} {{ return(none) }} {%- endif -%}
+    {%- set deleting = (between if now.format == '2' else []) | selectattr('delete_files') | map(attribute='version') | list -%}
+    {%- set why = 'the upstream was upgraded to format ' ~ now.format if since and now.format != then.format
+        else 'columns of the upstream were changed since its snapshot ' ~ since if schemas | reject('equalto', now.schema) | list
         else 'the snapshot ' ~ deleting[0] ~ ' of the upstream has delete files' if deleting
         else 'columns of the upstream were changed since its snapshot ' ~ upstream.version
             if dbt_backfill._iceberg_shows_other_columns(upstream) else none -%}

@@ -33,6 +33,15 @@ def gap(macros: Macros) -> Callable[..., str | None]:
     return gap
 
 
+@pytest.mark.parametrize(("schema", "same"), [("0", True), ("1", False)])
+@pytest.mark.parametrize("since", [12, 0])
+def test_columns_that_changed_and_changed_back_are_a_gap(
+    gap: Callable[..., Any], since: int, schema: str, same: bool
+) -> None:
+    table = {**_table(id="iceberg/3/0"), "schemas": {13: "0", 14: schema, 15: "0"}}
+    assert (gap(table, since, id="iceberg/3/0" if since else "iceberg/3") is None) is same
+
+
 def test_the_changes_since_an_ancestor_can_be_told(gap: Callable[..., Any]) -> None:
     assert gap(_table()) is None
 

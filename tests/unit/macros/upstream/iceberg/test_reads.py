@@ -64,7 +64,7 @@ def test_older_rows_are_only_read_where_some_may_have_been_deleted(
 ) -> None:
     done = zip((11, 12, 13) if known else (11, 12), ["overwrite", *operations], strict=False)
     log = [{"version": version, "operation": what} for version, what in done][::-1]
-    observed = {"relation": up, "id": "iceberg/3", "log": log}
+    observed = {"relation": up, "id": "iceberg/3", "version": "13", "altered": False, "log": log}
     changes = macros.call("iceberg_upstream_changes", observed, "11", "13", keys, "`a view`")
 
     assert ("version as of 11" in changes["events"]) is reads_before
@@ -73,7 +73,8 @@ def test_older_rows_are_only_read_where_some_may_have_been_deleted(
 def test_a_change_table_is_not_followed_to_a_snapshot_that_the_log_does_not_know(
     macros: Macros, up: Any
 ) -> None:
-    observed = {"relation": up, "id": "iceberg/3", "log": [{"version": 12, "operation": "append"}]}
+    log = [{"version": 12, "operation": "append"}]
+    observed = {"relation": up, "id": "iceberg/3", "version": "12", "log": log}
 
     with pytest.raises(CompilationError, match="another run committed a barrier while this run"):
         macros.call("iceberg_upstream_changes", observed, "11", "13", None, "`a view`")
@@ -93,11 +94,13 @@ def test_a_change_table_is_not_followed_to_a_snapshot_that_the_log_does_not_know
 def test_bounds_are_asked_of_types_that_iceberg_orders_as_spark_does(
     macros: Macros, up: Any, keys: Any, type_: str, bounded: bool
 ) -> None:
-    observed = {"relation": up, "id": "iceberg/3", "log": [{"version": 13, "operation": "append"}]}
+    log = [{"version": 13, "operation": "append"}]
+    observed = {"relation": up, "id": "iceberg/3", "version": "13", "altered": False, "log": log}
     keys = [{**keys[0], "type": type_}]
-    changes = macros.call("iceberg_upstream_changes", observed, "11", "13", keys, "`a view`")
-
-    assert ("__bf_up.`id` >= " in changes["setup"][0]) is bounded
+    for changed, known in (({}, True), ({"altered": True}, False), ({"version": "14"}, False)):
+        table = {**observed, **changed}  # bounds have the names of the current columns
+        changes = macros.call("iceberg_upstream_changes", table, "11", "13", keys, "`a view`")
+        assert ("__bf_up.`id` >= " in changes["setup"][0]) is (bounded and known)
 
 
 @pytest.mark.parametrize("schema", ["prod.lake", "prod.lake.raw"])
