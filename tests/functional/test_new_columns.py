@@ -250,6 +250,7 @@ OTHERS = {
     "filter": ("select id, n, n + 1 as m from __up__ where n > 1", "other rows, or other values"),
     "value": (f"select id, n * 2 as n, n + 1 as m {ROWS}", "other rows, or other values"),
     "constant": (f"select id, n, hash(n, 1L) as h, n as m {ROWS}", "it does more than add columns"),
+    "cast": (f"select id, n, hash(n, cast(1 as bigint)) as h, n as m {ROWS}", "than add columns"),
     "type": (f"select id, cast(n as bigint) as n, n as m {ROWS}", "another name or type"),
     "gone": (f"select id, n + 1 as m {ROWS}", "it no longer returns n"),
     "renamed": (f"select id, n as number {ROWS}", "it no longer returns n"),
@@ -283,7 +284,8 @@ def others(shared_project: MakeProject) -> Project:
     project.create_table("up", "id int, n int")
     project.sql("insert into {schema}.up values (1, 1), (2, 2), (3, -3)")
     hashed = SAME.replace("n from", "n, hash(n, 1) as h from")
-    old = {name: hashed if name == "constant" else SAME for name in OTHERS}
+    old = {name: hashed if name in ("constant", "cast") else SAME for name in OTHERS}
+    old["recast"] = SAME.replace("n from", "n, 1 as gone, hash(n, cast(1 as bigint)) as h from")
     _write_others(project, {**old, "stray": SAME, "vnodes": SAME}, old=True)
     project.run()
     project.sql("alter table {schema}.stray add columns (m int)")
@@ -371,6 +373,7 @@ def test_layout_is_no_barrier_and_no_rebuild(project: Project) -> None:
 SYNCED = {
     "filter": ("select id from __up__ where n > 1", "other rows, or other values"),
     "constant": ("select id, hash(n, 1L) as h from __up__ where n > 0", "more than leave columns"),
+    "recast": (f"select id, n, hash(n, 1) as h {ROWS}", "more than leave columns"),
     "type": (f"select id, cast(n as string) as n {ROWS}", "no ALTER of"),
 }
 GONE = f"select id {ROWS}"

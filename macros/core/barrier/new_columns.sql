@@ -65,8 +65,8 @@
     other types. In this case the fill compares all columns of all rows anyway.
 
     Arguments:
-      left_out (string or none): the query that must be a part of the other query: leaving out words of the other query must give this query. `old` if
-        columns are only added, `new` if columns are only removed. It is none if the texts are not compared.
+      left_out (string or none): the query that must be a part of the other query, see leaves_entries_out. `old` if columns are only added, `new` if
+        columns are only removed. It is none if the texts are not compared.
 -#}
 {% macro _find_other_meaning(backfill, plan, kept, left_out) %}
     {%- set names, texts, other_values = kept | map(attribute='name') | list, [],
@@ -77,9 +77,9 @@
         {{ return('it returns an old column with another name or type') }}
     {%- elif now != dbt_backfill.explain_comparably(backfill, plan.query, names) -%}
         {{ return(other_values) }}
-    {%- elif left_out == 'new' and not dbt_backfill.leaves_words_out(backfill.query, plan.query) -%}
+    {%- elif left_out == 'new' and not dbt_backfill.leaves_entries_out(backfill.query, plan.query) -%}
         {{ return('it does more than leave columns out, but no barrier would read the rows again to find the difference') }}
-    {%- elif left_out == 'old' and not dbt_backfill.leaves_words_out(plan.query, backfill.query) -%}
+    {%- elif left_out == 'old' and not dbt_backfill.leaves_entries_out(plan.query, backfill.query) -%}
         {{ return('it does more than add columns') }}
     {%- endif -%}
     {{ return(none) }}
@@ -232,11 +232,49 @@
 {%- endmacro %}
 
 
-{#- True if leaving out some words of `other` gives `query`. -#}
-{% macro leaves_words_out(query, other) %}
-    {%- set at, words = namespace(found=0), dbt_backfill.get_words(query) + [none] -%}
-    {%- for word in dbt_backfill.get_words(other) -%}
-        {%- if word == words[at.found] -%} {%- set at.found = at.found + 1 -%} {%- endif -%}
+{#- True if leaving out some entries of the SELECT lists of `other` gives `query`. -#}
+{% macro leaves_entries_out(query, other) %}
+    {%- set at, segments = namespace(found=0), dbt_backfill._get_segments(query) + [none] -%}
+    {%- for segment in dbt_backfill._get_segments(other) -%}
+        {%- if segment == segments[at.found] -%}
+            {%- set at.found = at.found + 1 -%}
+        {%- elif not segment.is_entry -%}
+            {{ return(false) }}
+        {%- endif -%}
     {%- endfor -%}
-    {{ return(words[at.found] is none) }}
+    {{ return(segments[at.found] is none) }}
+{% endmacro %}
+
+
+{#-
+    Return the parts of a query in order, as a list of {'is_entry', 'words'}: the entries of its SELECT lists, without the commas between them, and the
+    texts between the lists. A bracket within an entry, or that does not begin with a query, is only text: `hash(id, cast(1 as bigint))` is one entry.
+
+    `levels` has an item for each open bracket: `query` before and after a SELECT list, `list` in this list, and `text`. A list ends at the clause
+    after it. In `a is distinct from b` and in `1 as from, …` the word FROM begins no clause.
+-#}
+{% macro _get_segments(query) %}
+    {%- set words, levels, segments = dbt_backfill.get_words(query), ['query'], [{'is_entry': false, 'words': []}] -%}
+    {%- for word in words -%}
+        {%- set key, level, next = word | lower, levels[-1], words[loop.index] | default('') | lower -%}
+        {%- set is_clause = loop.previtem | default('') | lower != 'distinct' and next not in ['from', 'where', ',', ')', '|', ''] -%}
+        {%- if level == 'list' and (key == ')' or key in ['from', 'where'] and is_clause or key == '|' and next == '>') -%}
+            {%- do levels.pop() -%} {%- do levels.append('query') -%}
+            {%- do segments.append({'is_entry': false, 'words': []}) -%}
+        {%- endif -%}
+        {%- if level == 'list' and key == ',' -%}
+            {%- do segments.append({'is_entry': true, 'words': []}) -%}
+        {%- else -%}
+            {%- do segments[-1].words.append(word) -%}
+        {%- endif -%}
+        {%- if key == '(' -%}
+            {%- do levels.append('query' if level == 'query' and next in ['select', 'with', 'from'] else 'text') -%}
+        {%- elif key == ')' -%}
+            {%- do levels.pop() -%}
+        {%- elif key == 'select' and level == 'query' -%}
+            {%- do levels.pop() -%} {%- do levels.append('list') -%}
+            {%- do segments.append({'is_entry': true, 'words': []}) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(segments) }}
 {% endmacro %}
