@@ -10,7 +10,7 @@
         {%- set rows = dbt_backfill.run_table('describe the query', sql) -%}
     {%- endif -%}
     {%- for row in rows -%}
-        {%- set type = modules.re.sub('(?<=[<,])([^<>,:`]*[^<>,:`\\w][^<>,:`]*)(?=:)', '`\\1`', row[1]) -%}
+        {%- set type = modules.re.sub('(?<=[<,])(?![A-Za-z_][A-Za-z0-9_]*:)([^<>,:`]+)(?=:)', '`\\1`', row[1]) -%}
         {%- do columns.append({'name': row[0], 'type': type}) -%}
     {%- endfor -%}
     {{ return(columns) }}
@@ -114,11 +114,15 @@
     {#- The names of fields are left out, because a field may have the name of a type. -#}
     {%- set words = modules.re.sub('(?:`[^`]*`|[^<>,:`]+):', '', type) -%}
     {%- set refused = modules.re.search('\\b(interval|time|geometry|geography|object)\\b|struct<>', words) -%}
+    {#- Spark prints the name of a field without quotes. So the name has a comma if no type follows the first part of the name, and it has a colon if
+        two parts follow. -#}
+    {%- set is_unclear = modules.re.search('struct<[^<>,:]*,|,[^<>,:()]+,|:[^<>,]*:', type) -%}
     {%- set is_newer = is_iceberg and (words == 'void' or 'variant' in words) and properties.get('format-version') | string in ['1', '2'] -%}
     {{ return(format ~ ' has no ' ~ refused.group() | replace('struct<>', 'struct without fields') if refused
         else format ~ ' cannot store values without a type' if 'void' in words and (not is_iceberg or words != 'void')
         else format ~ ' cannot store a collation' if ' collate ' in words
-        else 'Iceberg supports this type only from format 3 on' if is_newer else none) }}
+        else 'Iceberg supports this type only from format 3 on' if is_newer
+        else 'the name of a field cannot have a comma or a colon' if is_unclear else none) }}
 {% endmacro %}
 
 

@@ -24,13 +24,18 @@
     {%- if existing and not existing.is_view and dbt_backfill.get_table_format(existing, this) == 'iceberg' -%}
         {%- do dbt_backfill.run_check_of_lost_partitions(this, names) -%}
     {%- endif -%}
+    {%- set properties, statistics, named = config.get('tblproperties') or {}, 'delta.dataSkippingStatsColumns', [] -%}
     {%- for option in ['partition_by', 'clustered_by'] -%}
-        {#- Spark itself checks Iceberg's transforms. -#}
-        {%- for column in dbt_backfill.as_list(config.get(option) or []) if modules.re.fullmatch('\\w+', column) and column | lower not in names -%}
-            {%- do dbt_backfill.refuse(
-                option ~ " names the column '" ~ column ~ "', which its query does not return", 'Select that column, or name another one'
-            ) -%}
-        {%- endfor -%}
+        {%- for column in dbt_backfill.as_list(config.get(option) or []) -%} {%- do named.append((option, column)) -%} {%- endfor -%}
+    {%- endfor -%}
+    {%- if statistics in properties and dbt_backfill.get_file_format() == 'delta' -%}
+        {%- for column in properties[statistics].split(',') -%} {%- do named.append((statistics, column.split('.')[0] | trim)) -%} {%- endfor -%}
+    {%- endif -%}
+    {#- Spark itself checks Iceberg's transforms. -#}
+    {%- for option, column in named if modules.re.fullmatch('\\w+', column) and column | lower not in names -%}
+        {%- do dbt_backfill.refuse(
+            option ~ " names the column '" ~ column ~ "', which its query does not return", 'Select that column, or name another one'
+        ) -%}
     {%- endfor -%}
     {{ return(columns) }}
 {% endmacro %}

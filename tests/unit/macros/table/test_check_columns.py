@@ -28,6 +28,10 @@ def check(macros: Macros, name: str, type_: str, file_format: str, **properties:
         ("void", "delta", "Delta cannot store values without a type"),
         ("map<string,void>", "iceberg", "Iceberg cannot store values without a type"),
         ("string collate UTF8_LCASE", "iceberg", "Iceberg cannot store a collation"),
+        *(
+            (f"struct<{fields}>", "delta", "the name of a field cannot have a comma or a colon")
+            for fields in ("xml:lang:int", "n:int,a b:c:int", "a,b:int", "n:map<int,int>,a,b:int")
+        ),
     ],
 )
 def test_a_type_that_the_format_does_not_have_is_refused(
@@ -48,7 +52,13 @@ def test_some_types_need_a_later_format_of_iceberg(
 
 @pytest.mark.parametrize(
     "type_",
-    ["struct<time:int,void:string,`interval x`:int>", "timestamp_ntz", "map<array<int>,variant>"],
+    [
+        *("struct<time:int,void:string,`interval x`:int>", "timestamp_ntz"),
+        *(
+            "map<array<int>,variant>",
+            "struct<d:decimal(10,2),m:map<int,map<decimal(5,1),int>>,`1`:int>",
+        ),
+    ],
 )
 @pytest.mark.parametrize("file_format", ["delta", "iceberg"])
 def test_other_types_and_fields_called_like_types_are_let_pass(

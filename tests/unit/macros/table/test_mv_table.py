@@ -42,12 +42,12 @@ def test_the_columns_of_a_query_are_asked_of_spark(macros: Macros) -> None:
 
 def test_a_type_can_be_read_again_by_spark(macros: Macros) -> None:
     """Spark prints the names of fields without quotes."""
-    struct = "struct<order-id:int,p:decimal(5,1),a:array<struct<t h:map<int,string>,b.c:date>>>"
+    struct = "struct<order-id:int,1:int,p:date,a:array<struct<t h:map<int,string>,b.c:date>>>"
     macros.results = [[["k", struct, None]]]
 
     [column] = macros.call("get_query_columns", "select 1")
     assert column["type"] == (
-        "struct<`order-id`:int,p:decimal(5,1),a:array<struct<`t h`:map<int,string>,`b.c`:date>>>"
+        "struct<`order-id`:int,`1`:int,p:date,a:array<struct<`t h`:map<int,string>,`b.c`:date>>>"
     )
 
 

@@ -19,13 +19,18 @@ def test_a_query_with_two_columns_of_one_name_is_refused_before_anything_is_crea
 
 
 @pytest.mark.parametrize(
-    "config", [{"partition_by": ["k", "day"]}, {"clustered_by": "day"}, {"partition_by": "day"}]
+    "config",
+    [
+        *({"partition_by": ["k", "day"]}, {"clustered_by": "day"}, {"partition_by": "day"}),
+        {"tblproperties": {"delta.dataSkippingStatsColumns": "`k`, v, day.x"}},
+    ],
 )
 def test_a_column_of_a_clause_that_the_query_does_not_return_is_refused(
     create: Any, refused: Any, macros: Macros, config: dict[str, Any]
 ) -> None:
     macros.config.update(config)
-    with refused(f"{next(iter(config))} names the column 'day', which its query does not return. "):
+    option = [*config, *config.get("tblproperties", ())][-1]
+    with refused(f"{option} names the column 'day', which its query does not return. "):
         create("k", "v")
     assert macros.statements == []
 
