@@ -51,6 +51,10 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
             {%- do lines.append(line if dbt_backfill.plan_operator(line) or not lines else lines.pop() ~ '\n' ~ line) -%}
         {%- endfor -%}
     {%- endfor -%}
+    {%- for line in plans.optimized if line.lstrip(' :+-').startswith('InMemoryRelation ') -%}
+        {%- do dbt_backfill.refuse('the session caches rows that its query reads, so Spark does not show how it reads the upstream',
+            'UNCACHE TABLE ' ~ upstream.render() ~ ', or CLEAR CACHE') -%}
+    {%- endfor -%}
     {{ return({
         'columns': header[key_columns | join | length:], 'unique_key': key, 'key_types': key_types, 'upstream_columns': upstream_columns,
         'analyzed': plans.analyzed, 'optimized': plans.optimized,
