@@ -347,7 +347,8 @@ def test_what_gives_another_value_at_another_time_or_place_is_refused(
 
 def test_a_name_or_type_from_a_variable_of_the_session_is_refused(base: Session) -> None:
     """Spark's plans show the value of such a variable, but not the variable."""
-    for variable, value in (("col", "id"), ("sch", "a int"), ("tp", "int")):
+    variables = {"col": "id", "sch": "a int", "tp": "int", "fmt": "dd", "coll": "utf8_lcase"}
+    for variable, value in variables.items():
         base.spark.sql(f"declare or replace variable {variable} string default '{value}'")
     check = Check(base, "things")
     parsed = "parse_json(to_json(struct(id)))"
@@ -355,10 +356,38 @@ def test_a_name_or_type_from_a_variable_of_the_session_is_refused(base: Session)
         "identifier(col)", "from_json(text, session.sch)", "from_csv(text, sch)",
         "from_xml(text, upper(sch))", f"variant_get({parsed}, '$.id', tp)",
         f"try_variant_get({parsed}, '$.id', `tp`)",
+        "to_json(named_struct('d', at), map('timestampFormat', fmt))",
+        "to_csv(named_struct('d', at), map('timestampFormat', fmt))",
+        "to_xml(named_struct('d', at), map('timestampFormat', fmt))",
+        "schema_of_json('[1.5]', map('dateFormat', lower(fmt)))",
+        "schema_of_csv('1', map('delimiter', fmt))", "schema_of_xml('<a>1</a>', map('mode', fmt))",
+        "collate(text, coll) = 'A'",
     ):  # fmt: skip
-        assert "a name or a type from the session variable" in str(check.find(f"{call} as c"))
-    for variable in ("col", "sch", "tp"):
+        assert "an option from the session variable" in str(check.find(f"{call} as c")), call
+    for variable in variables:
         base.spark.sql(f"drop temporary variable {variable}")
+
+
+def test_every_plan_shows_a_variable_of_the_session_unless_the_package_knows_the_function(
+    base: Session, calls: dict[str, list[str]]
+) -> None:
+    """Each string literal of each call is replaced by a variable."""
+    check, tried, unseen = Check(base, "things"), 0, set()
+    for call in {call for some in calls.values() for call in some}:
+        for literal in re.finditer(r"(?<![\w\"])(?<!date )(?<!timestamp )'(?:[^'\\]|\\.)*'", call):
+            base.spark.sql(f"declare or replace variable va = {literal.group()}")
+            other = call[: literal.start()] + "va" + call[literal.end() :]
+            try:
+                found = check.find(f"({_bare(other)}) as c")
+            except Exception as error:
+                assert "PARSE_SYNTAX_ERROR" in str(error)
+                continue
+            if isinstance(found, list):
+                unseen.add(other.partition("(")[0])
+            tried += "session variable" in found or "variablereference" in found
+    base.spark.sql("drop temporary variable va")
+    assert tried > 300
+    assert unseen == {"try_make_timestamp"}
 
 
 def test_what_gives_another_value_in_another_time_zone_is_noted(

@@ -120,6 +120,19 @@ UNREPEATABLE = {
         f"select id from {EVENTS} where at > coalesce(name, '12:30')",
         "'12:30' as a date or time",
     ),
+    "trimmed_now": (
+        f"select id, cast(trim(' now ') as timestamp) as r from {EVENTS}",
+        "' now ' as a",
+    ),
+    "lower_today": (f"select id, cast(lower('TODAY') as date) as r from {EVENTS}", "'TODAY' as a"),
+    "constant_today": (
+        f"select id, date(coalesce(null, 'today')) as r from {EVENTS}",
+        "'today' as",
+    ),
+    "between_days": (
+        f"select id from {EVENTS} where at between '2024-01-01' and 'tomorrow'",
+        "'tomorrow' as a date or time",
+    ),
     "now_beside_text": (f"select id, 'now()' as text, now() as r from {EVENTS}", "now()"),
 }
 
@@ -142,6 +155,19 @@ AMBIGUOUS = {
     ),
     "star_in_expression": (f"select id, to_json(struct(*)) as j from {ODD}", "a star inside an"),
     "alias_read": (f"select id, list + 1 as n, n * 2 as m from {ODD}", "uses the alias 'n'"),
+    "alias_in_pipe": (
+        f"from {ODD} |> extend list + 1 as n |> extend n * 2 as m",
+        "uses the alias 'n' in the SELECT or pipe that defines this alias",
+    ),
+    "field_or_column": (
+        f"select id, PART.kind as k from {ODD} part",
+        "reads the field 'kind' of the column 'PART', which is also the name of a table or alias",
+        "Write PART.PART.kind",
+    ),
+    "field_or_column_in_quotes": (
+        f"with part as (select * from {ODD}) select id, `part`.`kind` as k from part",
+        "reads the field 'kind' of the column 'part'",
+    ),
     "text_like_a_call": (f"select id, 'now()' as t from {EVENTS}", "now()", "concat"),
 }
 
@@ -157,6 +183,15 @@ UNKEPT = {
     "time": (f"select id, time'10:00:00' as noon from {EVENTS}", "'noon'", "no time"),
     "void": (f"select id, null as note from {EVENTS}", "'note' of the type void"),
     "nested_void": (f"select id, struct(null as a) as note from {EVENTS}", "struct<a:void>"),
+    "colon_in_field": (
+        f"select id, named_struct('xml:lang', name) as s from {EVENTS}",
+        "'s' of the type struct<xml:lang:string>",
+        "the name of a field cannot have a comma or a colon",
+    ),
+    "comma_in_field": (
+        f"select id, named_struct('a,b', array(name)) as s from {EVENTS}",
+        "the name of a field cannot have a comma or a colon",
+    ),
     "collation": (f"select id, name collate utf8_lcase as n from {EVENTS}", "store a collation"),
     "feed_name": (f"select id, 1 as _Change_type from {EVENTS}", "'_Change_type'", "data feed"),
     "merge_name": (f"select id, 1 as _row_id_ from {EVENTS}", "'_row_id_'", "Delta reserves"),
@@ -182,7 +217,7 @@ from renamed
 ODD_COLUMNS = (
     "id int, wish_list string, file_exists boolean, list int, `exists` array<int>, rand int,"
     " now int, user string, uuid string, version int, at timestamp,"
-    " refused_queries struct<odd: int, list: int>"
+    " refused_queries struct<odd: int, list: int>, part struct<kind: string>"
 )
 ODD_NAMES = f"""
 select
@@ -191,6 +226,17 @@ select
 from {ODD} as o
 where list in (7, 8) and o.refused_queries.odd is distinct from refused_queries.list
 """
+# Words of constant dates, and a text that is only a word.
+DAYS = f"""
+select id, 'today' as word, name = 'now' as is_now, cast('2024-01-01' as date) as day,
+    cast(concat('2024', '-01-', '02') as date) as joined,
+    try_cast(concat(name, ' ', name) as timestamp) as built
+from {EVENTS}
+where at > date_sub('2024-01-01', 7) and at > timestamp'2024-01-01' - interval 1 day
+    and at < date_add(cast(cast('2024-01-02' as timestamp) as date), 1)
+"""
+# The names of these fields need quotes in a type.
+FIELDS = f"select id, named_struct('2023', id, '1e5', name, 'über', 1, 'a b', 2) as s from {EVENTS}"
 ZONED = f"select id, name from {EVENTS} where at > timestamp'2024-01-01 03:00:00'"
 
 
@@ -216,13 +262,18 @@ def project(shared_project: MakeProject) -> Project:
     models["accepted"] = model(ACCEPTED, unique_key="event_id")
     models["odd_names"] = model(ODD_NAMES, unique_key="ID", partition_by="LIST")
     models["zoned"] = model(ZONED)
+    models["days"], models["fields"] = model(DAYS), model(FIELDS)
+    models["whole_name"] = model(f"select id, part.part.kind as k from {ODD} part")
+    struct = f"select id, named_struct('a', id) as s from {EVENTS}"
+    for name, columns in (("statistics", "id, s.a, gone"), ("known_statistics", "`id`,s.a")):
+        models[name] = model(struct, tblproperties={"delta.dataSkippingStatsColumns": columns})
     return project.write(models, sources=["events", "others", "odd"])
 
 
 def insert_odd(project: Project, id_: int) -> None:
     project.sql(
         f"insert into {{schema}}.odd values ({id_}, 'w', true, 7, array(1), 2, 3, 'u', 'v', 4,"
-        " timestamp'2024-01-01 00:00:00', struct(5, 6))"
+        " timestamp'2024-01-01 00:00:00', struct(5, 6), struct('k'))"
     )
 
 
@@ -308,6 +359,50 @@ def test_names_mean_what_they_mean_to_spark(project: Project, run: RunResult) ->
         "Id": 1, "list": 7, "exists": [1], "rand": 2, "now": 3, "user": "u", "uuid": "v",
         "version": 4, "at": None, "number": 5, "s_list": 13, "has_one": True,
     }  # fmt: skip
+
+
+def test_constant_dates_and_words_of_a_text_are_let_pass(project: Project, run: RunResult) -> None:
+    assert run["days"].status == "success", run.message("days")
+    [row] = project.sql("select *, cast(day as string) as d, joined - day as n from {schema}.days")
+    assert (row["word"], row["is_now"], row["built"]) == ("today", False, None)
+    assert (row["d"], row["n"].days) == ("2024-01-01", 1)
+
+
+def test_fields_whose_names_need_quotes_are_stored(project: Project, run: RunResult) -> None:
+    assert run["fields"].status == "success", run.message("fields")
+    [row] = project.sql("select s.* from {schema}.fields")
+    assert row.asDict() == {"2023": 1, "1e5": "a", "über": 1, "a b": 2}
+
+
+@pytest.mark.profiles("session-delta", "thrift-delta", reason="the property is one of Delta")
+def test_statistics_of_a_column_that_the_query_lacks_are_refused(
+    project: Project, run: RunResult
+) -> None:
+    assert_refused(run, "statistics", "names the column 'gone', which its query does not return")
+    assert_made_nothing(project, "statistics")
+    assert run["known_statistics"].status == "success", run.message("known_statistics")
+
+
+def test_a_field_after_the_name_of_the_alias_stays_the_field(
+    project: Project, run: RunResult
+) -> None:
+    assert run["whole_name"].status == "success", run.message("whole_name")
+    assert project.rows("select * from {schema}.whole_name") == [(1, "k")]
+
+
+@pytest.mark.profiles("session-delta", reason="the test must share a session with the run")
+def test_rows_that_the_session_caches_are_refused_by_the_statement_that_drops_them(
+    project: Project, run: RunResult
+) -> None:
+    project.write({"cached": model(f"select id, name from {EVENTS} where id > 0")})
+    project.sql("cache table {schema}.events")
+    try:
+        cached = project.fail("--select", "cached")
+    finally:
+        project.sql("uncache table {schema}.events")
+    assert_refused(cached, "cached", "the session caches rows", "UNCACHE TABLE")
+    assert_made_nothing(project, "cached")
+    project.run("--select", "cached")
 
 
 @pytest.mark.profiles("session-delta", reason="a server's sessions have settings of their own")

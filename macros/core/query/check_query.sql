@@ -42,7 +42,9 @@
             ~ ', write an alias of the upstream before the column'},
     ]) -%}
     {%- set makes_moments = modules.re.search(' as [^()]*timestamp|to_timestamp', plan) is not none -%}
-    {%- do dbt_backfill._check_words(dbt_backfill.get_words(query), may_grow, makes_moments) -%}
+    {%- set words = dbt_backfill.get_words(query) -%}
+    {%- do dbt_backfill._check_words(words, may_grow, makes_moments, explained.optimized | join('\n')) -%}
+    {%- if may_grow -%} {%- do dbt_backfill._check_fields(words, plan) -%} {%- endif -%}
     {#- If the upstream later gets a column with the name of an alias, Spark would read the column wherever the same SELECT reads the alias. In the
         plan, the expression that reads the alias is in a projection right above the projection of the alias. -#}
     {%- for line in explained.analyzed if may_grow -%}
@@ -50,8 +52,8 @@
         {%- set is_split = dbt_backfill.plan_operator(line) == 'Project' and dbt_backfill.plan_operator(above) == 'Project' -%}
         {%- for name, id in modules.re.findall(' AS ([^#]+)#(\\d+)', line if is_split else '') if '#' ~ id in above -%}
             {%- do dbt_backfill.refuse(
-                "its query uses the alias '" ~ name ~ "' in the SELECT that defines this alias, but if the upstream got "
-                    ~ 'a column of that name, Spark would use the column',
+                "its query uses the alias '" ~ name ~ "' in the SELECT or pipe that defines this alias, but if the upstream got "
+                    ~ 'a column of that name, the name would no longer mean only the alias',
                 'Repeat the expression instead of the alias'
             ) -%}
         {%- endfor -%}
@@ -77,8 +79,11 @@
 
     If the query casts something to a timestamp (`makes_moments`), a literal that is only a time is refused wherever it is: in `cast(coalesce(text,
     '12:30') as timestamp)` Spark adds the date of the run. A literal that begins with a space is most likely added to a date, so it is not refused.
+
+    A literal such as 'today' is refused if it is not in the optimized plan any more. Spark has probably replaced it by a date, as in
+    `cast(trim('today') as date)` or `day between '2024-01-01' and 'today'`, whose analyzed plan shows no cast of the literal.
 -#}
-{% macro _check_words(words, may_grow, makes_moments) %}
+{% macro _check_words(words, may_grow, makes_moments, optimized) %}
     {%- set brackets, arguments, setting = ['query'], {'identifier': 'constant'}, (words | join).partition('${')[2].partition('}') -%}
     {%- if setting[1] -%}
         {%- set setting = '${' ~ setting[0] ~ '}' -%}
@@ -88,21 +93,24 @@
         ) -%}
     {%- endif -%}
     {#- Spark evaluates the arguments `constant` when it analyzes the query. -#}
-    {%- for name in ['from_json', 'from_csv', 'from_xml'] -%} {%- do arguments.update({name: 'value, constant'}) -%} {%- endfor -%}
+    {%- for format in ['json', 'csv', 'xml', 'avro', 'protobuf'] -%}
+        {%- do arguments.update({'from_' ~ format: 'value, constant', 'to_' ~ format: 'value, constant', 'schema_of_' ~ format: 'constant'}) -%}
+    {%- endfor -%}
+    {%- do arguments.update({'collate': 'value, constant'}) -%}
     {%- for name in ['variant_get', 'try_variant_get'] -%} {%- do arguments.update({name: 'value, value, constant'}) -%} {%- endfor -%}
     {%- for word in words -%}
         {%- set next, last = words[loop.index:loop.index + 2] | map('lower') | list + ['', ''], loop.previtem | default('') | lower -%}
         {%- if word == '(' -%}
             {%- set is_query = next[0] in ['select', 'with', 'from', 'table', 'values'] and next[1] not in [',', ')'] -%}
             {%- do brackets.append('constant' if brackets[-1] == 'constant'
-                else arguments.get(last.split('.')[-1], 'query' if is_query else 'expression')) -%}
+                else arguments.get(last.split('.')[-1].strip('`'), 'query' if is_query else 'expression')) -%}
         {%- elif word == ')' -%}
             {%- do brackets.pop() -%}
         {%- elif word == ',' and brackets[-1].startswith('value, ') -%}
             {%- do brackets.append(brackets.pop()[7:]) -%}
         {%- elif brackets[-1] == 'constant' and modules.re.match('`|[^\\W\\d]', word) and word[-1] not in ['"', "'"] and next[0] != '(' -%}
             {%- do dbt_backfill.refuse(
-                "its query takes a name or a type from the session variable '" ~ word ~ "', which may have another value in the next run",
+                "its query takes a name, a type or an option from the session variable '" ~ word ~ "', which may have another value in the next run",
                 'Write the value of the variable as a string literal'
             ) -%}
         {%- elif word == '*' and may_grow and brackets[-1] != 'query' and last[-1:] in ['(', ',', '.'] -%}
@@ -113,10 +121,35 @@
         {%- elif word[-1] in ['"', "'"] -%}
             {%- set is_typed = last in ['date', 'timestamp', 'timestamp_ntz', 'timestamp_ltz'] -%}
             {%- set text = word.strip('rR"\'' ~ (' ' if is_typed else '')) -%}
+            {%- set day = modules.re.match('(?i)(now|today|tomorrow|yesterday)(\\s+\\S+)?$', text | trim) -%}
             {%- if (is_typed or makes_moments and last not in ['time', 'interval']) and modules.re.match('[tT]?\\d{1,2}:\\d', text)
-                    or is_typed and text.lower().startswith(('now', 'today', 'tomorrow', 'yesterday')) -%}
+                    or is_typed and text.lower().startswith(('now', 'today', 'tomorrow', 'yesterday'))
+                    or day and not modules.re.search('(?i)\\b' ~ day[1] ~ '\\b(?!#)', optimized) -%}
                 {%- do dbt_backfill.refuse_unrepeatable("'" ~ text ~ "' as a date or time") -%}
             {%- endif -%}
+        {%- endif -%}
+    {%- endfor -%}
+{% endmacro %}
+
+
+{#-
+    Refuse a struct's field that Spark would no longer read if the upstream got another column: Spark first takes `event.type` for the column `type` of
+    the table or alias `event`, and only then for the field `type` of the column `event`.
+-#}
+{% macro _check_fields(words, plan) %}
+    {%- set aliases, text = modules.re.findall('subqueryalias (.+)', plan | lower | replace('`', '')), [] -%}
+    {%- for word in words if word[-1] != "'" -%} {%- do text.append(word) -%} {%- endfor -%}
+    {%- set pairs = '(?<![\\w.`"])(`[^`]*`|"[^"]*"|\\w+)[.](`[^`]*`|"[^"]*"|\\w+)' -%}
+    {%- for name, field in modules.re.findall(pairs, modules.re.sub(' ?[.] ?', '.', text | join(' '))) -%}
+        {%- set name, field = name.strip('`"'), field.strip('`"') -%}
+        {#- Spark prints a field as `event#1.type`, and a value of a map as `event#1[type]`. -#}
+        {%- set read = '(?i)(?<!lambda )(?<!\\w)' ~ modules.re.escape(name) ~ '#\\d+(?:[.]|\\[)' ~ modules.re.escape(field) ~ '(?!\\w)' -%}
+        {%- if name | lower in aliases and modules.re.search(read, plan) -%}
+            {%- do dbt_backfill.refuse(
+                "its query reads the field '" ~ field ~ "' of the column '" ~ name ~ "', which is also the name of a table or alias, but if the upstream "
+                    ~ 'got a column ' ~ field ~ ', Spark would read this column',
+                'Write ' ~ name ~ '.' ~ name ~ '.' ~ field ~ ', or give the upstream another alias'
+            ) -%}
         {%- endif -%}
     {%- endfor -%}
 {% endmacro %}
