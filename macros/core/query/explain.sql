@@ -53,7 +53,7 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
     {%- endfor -%}
     {%- for line in plans.optimized if line.lstrip(' :+-').startswith('InMemoryRelation ') -%}
         {%- do dbt_backfill.refuse('the session caches rows that its query reads, so Spark does not show how it reads the upstream',
-            'UNCACHE TABLE ' ~ upstream.render() ~ ', or CLEAR CACHE') -%}
+            'Run UNCACHE TABLE ' ~ upstream.render() ~ ', or CLEAR CACHE') -%}
     {%- endfor -%}
     {{ return({
         'columns': header[key_columns | join | length:], 'unique_key': key, 'key_types': key_types, 'upstream_columns': upstream_columns,
