@@ -170,7 +170,7 @@ class Protection:
     """Whether one MERGE writes both changes and range."""
 
 
-GET_FENCE = "{% macro get_fence(backfill, plan, epoch=none) -%}"
+GET_FENCE = "{% macro get_fence(backfill, plan, state=none) -%}"
 CLAUSES = "core/table/clauses.sql"
 STEPS = "core/barrier/steps.sql"
 SAME_KEY = "{{ dbt_backfill.equal_keys(keys, 'mv.', 'range.') }}"

@@ -61,8 +61,8 @@
 
     The statements of a plan that add or drop columns or replace the MV have no mark. The oldest in the log are the plan's own, as many as it sends: one
     that adds columns, one for each column that it drops, and one that replaces the MV. The replacement has also replaced everything that was written
-    before. Others are foreign: for example, an overwrite by `saveAsTable` logs the same operation, and keeps the properties of the table. If the plan
-    was executed twice, its own second replacement counts as foreign, too; then the only cost is a comparison.
+    before. A newer one is a write of another program: for example, an overwrite by `saveAsTable` logs the same operation, and keeps the properties of
+    the table. If the plan was executed twice, its own second replacement counts as such a write, too; then the only cost is a comparison.
 
     Arguments:
       known (string or none): a version of the MV; none to return only the current version.
