@@ -47,7 +47,9 @@
         backfill.query, upstream, backfill.options.unique_key,
         dbt_backfill.ask(backfill.upstream, 'upstream_read')(backfill.upstream, version) if is_at_version else upstream.render()
     ) -%}
-    {%- do dbt_backfill.check_hidden_columns(upstream, explained.upstream_columns, traits.get('metadata_columns', [])) -%}
+    {%- if traits.get('metadata_columns') -%}
+        {%- do dbt_backfill.check_hidden_columns(upstream, explained.upstream_columns, traits.metadata_columns) -%}
+    {%- endif -%}
     {%- do dbt_backfill.check_query(explained, backfill.sql, upstream, traits.takes_added_columns) -%}
     {%- if traits.stages_ranges -%} {%- do dbt_backfill.ask(backfill.upstream, 'check_query')(explained) -%} {%- endif -%}
     {%- set used, zone = dbt_backfill.find_used_settings(explained, backfill.sql), 'spark.sql.session.timeZone' -%}

@@ -52,7 +52,7 @@
         ) -%}
     {%- endif -%}
     {%- set is_own = plan.plan_id == attempt.plan.plan_id -%}
-    {#- Another first run may have created the state, with an id of its own. -#}
+    {#- A late script may have stored the plan of an earlier MV. The next run removes this plan. -#}
     {%- if plan.get('backfill_id') != attempt.plan.get('backfill_id') -%} {%- do dbt_backfill.refuse_concurrent_run(plan) -%} {%- endif -%}
     {%- if not is_own and plan.kind != 'abandon' -%}
         {%- do dbt_backfill.check_model_of_plan(backfill, state.settings, plan, views) -%}

@@ -91,7 +91,7 @@
                     ~ dbt_backfill.string_literal(given_up) ~ ', null) where epoch = ' ~ (plan.epoch - 1)
                     ~ ' and plan_id = ' ~ dbt_backfill.string_literal(plan.plan_id) ~ " and plan_kind <> 'abandon'"
             ) }}
-            {{ dbt_backfill.get_next_plan_sql(backfill, plan.epoch) }};
+            {{ dbt_backfill.get_next_plan_sql(backfill, plan) }};
         end
     {%- endset -%}
     {%- set stored = dbt_backfill.run_json('abandon the plan of the barrier ' ~ plan.epoch, sql, backfill.mv)[0].get('plan') or {} -%}

@@ -44,7 +44,8 @@
     {%- set makes_moments = modules.re.search(' as [^()]*timestamp|to_timestamp', plan) is not none -%}
     {%- set words = dbt_backfill.get_words(query) -%}
     {%- do dbt_backfill._check_words(words, may_grow, makes_moments, explained.optimized | join('\n')) -%}
-    {%- if may_grow -%} {%- do dbt_backfill._check_fields(words, plan) -%} {%- endif -%}
+    {#- Only a struct or a map has fields. -#}
+    {%- if may_grow and '<' in explained.upstream_columns | map(attribute='type') | join -%} {%- do dbt_backfill._check_fields(words, plan) -%} {%- endif -%}
     {#- If the upstream later gets a column with the name of an alias, Spark would read the column wherever the same SELECT reads the alias. In the
         plan, the expression that reads the alias is in a projection right above the projection of the alias. -#}
     {%- for line in explained.analyzed if may_grow -%}

@@ -82,7 +82,7 @@
     {{ dbt_backfill.get_state_statement(
         backfill, sql, {'__bf_planned__': dbt_backfill.literal_expression('planned', 'string')}
     ) }}
-    {{ dbt_backfill.get_next_plan_sql(backfill, plan.epoch, known) }};
+    {{ dbt_backfill.get_next_plan_sql(backfill, plan, known) }};
 {%- endmacro %}
 
 
@@ -102,23 +102,22 @@
 
 
 {#-
-    Return a select of JSON with the plan that is stored for an epoch ('plan', null if no plan is stored) and the script's variables `known`. The
-    select reads all rows of the progress table: with a filter, Delta would run a job that looks for files to skip.
+    Return a select of JSON with the plan that is stored for the epoch of `plan` ('plan', null if no plan is stored) and the script's variables `known`.
+    The select reads all rows of the progress table: with a filter, Delta would run a job that looks for files to skip.
 
-    A plan with the id of another MV counts as not stored. Somebody may drop the MV while a run stalls, and build an MV of the same name, whose epochs
-    begin at 0 again. Then the run stores its plan in the state of the new MV, but does not execute it. The next run removes the plan.
+    The state must be that of the MV of `plan`. Somebody may drop the MV while a run stalls, and build an MV of the same name, whose epochs begin at 0
+    again. Then the run stores its plan in the state of the new MV, but does not execute it. The next run removes the plan.
 -#}
-{% macro get_next_plan_sql(relations, epoch, known=[]) -%}
+{% macro get_next_plan_sql(relations, plan, known=[]) -%}
     select concat('{',
         {%- for name in known %}
         coalesce(concat('"{{ name }}":', to_json({{ name }}), ','), ''),
         {%- endfor %}
-        '"plan":', coalesce(max(if(
-            vnode = 0 and epoch = {{ epoch - 1 }} and get_json_object(plan, '$.backfill_id') <=> get_json_object(last, '$.backfill_id'), plan, null
-        )), 'null'), '}'
+        '"plan":', coalesce(max(if(epoch = {{ plan.epoch - 1 }}
+            {{- " and contains(last, '" ~ plan.backfill_id ~ "')" if plan.get('backfill_id') }}, plan, null)), 'null'), '}'
     )
-    {#- The columns of the key are left out: a column with the name of a variable would hide that variable. #}
-    from (select vnode, epoch, plan, last from {{ relations.progress.render() }})
+    {#- Only the vnode 0 has a plan. The columns of the key are left out: a column with the name of a variable would hide that variable. #}
+    from (select epoch, plan, last from {{ relations.progress.render() }})
 {%- endmacro %}
 
 

@@ -5,7 +5,8 @@
       'id': the id of the table,
       'properties', 'partitions': see read_delta_detail; absent if the id was not read. delta_upstream_readable adds the properties if it needs them,
       'log': a list of {'version', 'committed_at', 'operation', 'parameters'},
-      'complete': true if the log reaches back to `since`
+      'complete': true if the log reaches back to `since`,
+      'has_other_commit': true if the log has another commit than `since` with the version of `since`, see _is_recorded_commit
     }
 
     Reading the id costs one more statement. So the macro does not read the id if the log has the version of `since` with the recorded commit time.
@@ -20,7 +21,8 @@
     {%- set start = log | selectattr('version', 'equalto', since.version | int) | list | first | default(none) if known else none -%}
     {%- set detail = {'id': since.id} if start and start.committed_at == since.committed_at else dbt_backfill.read_delta_detail(relation) -%}
     {%- set current = {'version': log[0].version | string, 'committed_at': log[0].committed_at} -%}
-    {{ return(dict(detail, relation=relation, log=log, complete=start is not none, **current)) }}
+    {%- set is_other = start is not none and start.committed_at != since.committed_at and not dbt_backfill._is_recorded_commit({'log': log}, since) -%}
+    {{ return(dict(detail, relation=relation, log=log, complete=start is not none, has_other_commit=is_other, **current)) }}
 {% endmacro %}
 
 
@@ -173,7 +175,7 @@
         else 'the upstream went back from version ' ~ since ~ ' to ' ~ current if current < since
         else 'the log of the upstream no longer reaches back to version ' ~ since if not upstream.complete
         else 'version ' ~ since ~ ' of the upstream is another commit than at the last barrier'
-            if not dbt_backfill._is_recorded_commit(upstream, committed) else none -%}
+            if upstream.has_other_commit else none -%}
     {%- if why or current == since -%} {{ return(dbt_backfill.new_gap(why) if why else none) }} {%- endif -%}
     {%- set after = dbt_backfill._read_log_after(upstream, since) -%}
     {%- if after.replaced or after.switched -%}
@@ -197,8 +199,8 @@
 {% macro delta_continues_upstream(upstream, committed) %}
     {%- set since = committed.version | int -%}
     {%- set after = dbt_backfill._read_log_after(upstream, since) -%}
-    {{ return(upstream.id == committed.id and upstream.version | int >= since and upstream.complete and not after.replaced and not after.altered
-        and dbt_backfill._is_recorded_commit(upstream, committed)) }}
+    {{ return(upstream.id == committed.id and upstream.version | int >= since and upstream.complete and not upstream.has_other_commit
+        and not after.replaced and not after.altered) }}
 {% endmacro %}
 
 
@@ -287,7 +289,7 @@
 {% macro delta_upstream_readable(upstream, source) %}
     {%- set version, current, log = source.version | int, upstream.version | int, upstream.log -%}
     {%- if upstream.id != source.id or version > current or version < (log | last).version
-            or not dbt_backfill._is_recorded_commit(upstream, source) -%}
+            or source.get('committed_at') and not dbt_backfill._is_recorded_commit(upstream, source) -%}
         {{ return(false) }}
     {%- endif -%}
     {%- if version == current -%} {{ return(true) }} {%- endif -%}

@@ -188,16 +188,15 @@
             {%- do bounds.append('concat(' ~ dbt_backfill.string_literal(column ~ operator) ~ ', ' ~ literal ~ ')') -%}
         {%- endfor -%}
     {%- endfor -%}
-    {%- set all_files = 'any_file or size(added) + size(removed) + size(changed) > 10000' -%}
     {%- set only_appends = keys is not none and dbt_backfill._iceberg_operations_between(observed, from_version, to_version) == ['append'] %}
     select struct(
         array_join(transform(json_object_keys(names), name -> concat('`', replace(name, '`', '``'), '`')), ', ') as columns,
-        if({{ only_appends }} and not ({{ all_files }}), 'true',
+        if({{ only_appends }} and not all_files, 'true',
             concat('coalesce(__bf_up._last_updated_sequence_number > ', coalesce(committed, 0), ', true)')) as written,
         if(any_file, 'true', concat_ws(' and ', {{ bounds | join(', ') }})) as bounds
         {%- for files in ['added', 'removed', 'changed'] %},
         case
-            when {{ all_files }} then '{{ 'false' if files == 'changed' else 'true' }}'
+            when all_files then '{{ 'false' if files == 'changed' else 'true' }}'
             when size({{ files }}) = 0 then 'false'
             else concat('__bf_up._file in (', array_join(transform({{ files }}, path -> {{ dbt_backfill.literal_expression('path', 'string') }}), ', '), ')')
         end as {{ files }}
@@ -205,10 +204,11 @@
     )
     from (
         {%- if keys is none %}
-        select max(sequence_number) as committed, true as any_file, array() as added, array() as removed, array() as changed
+        select max(sequence_number) as committed, true as any_file, true as all_files, array() as added, array() as removed, array() as changed
         from {{ relation.render() }}.entries version as of {{ from_version }}
         {%- else %}
-        {{ dbt_backfill._iceberg_changed_files_sql(relation, from_version, to_version, bounded) }}
+        select *, any_file or size(added) + size(removed) + size(changed) > 10000 as all_files
+        from ({{ dbt_backfill._iceberg_changed_files_sql(relation, from_version, to_version, bounded) }})
         {%- endif %}
     )
     cross join (

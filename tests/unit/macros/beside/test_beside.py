@@ -252,3 +252,11 @@ def test_a_generation_without_its_state_is_not_dropped(
 
     assert macros.call("drop_generation", next, "n1") is False
     assert macros.statements == []
+
+
+def test_a_next_generation_is_rebuilt_by_dropping_it(macros: Macros, backfill: Any) -> None:
+    """A full refresh would only continue it."""
+    text = macros.call("get_rebuild_text", {**backfill, "generation": "next"})
+    assert text.startswith("drop the next generation: dbt run-operation drop_backfill")
+    assert "generation: next" in text
+    assert macros.call("get_rebuild_text", backfill) == "rebuild the MV with --full-refresh"

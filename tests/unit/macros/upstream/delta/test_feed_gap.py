@@ -85,9 +85,10 @@ def test_a_version_that_is_another_commit_is_a_gap(
     for version in (4, 7):
         shown = recorded and recorded.replace("05-01 04", f"05-01 {version:02}")
         source = {"version": str(version), "id": "u1", "kind": "delta", "committed_at": shown}
-        answer = macros.call("delta_upstream_gap", _table(), source)
-        assert (answer is None) is is_same
-        assert macros.call("delta_continues_upstream", _table(), source) is is_same
+        assert macros.call("_is_recorded_commit", _table(), source) is is_same
+        table = {**_table(), "has_other_commit": not is_same}  # as delta_read_upstream says
+        assert (macros.call("delta_upstream_gap", table, source) is None) is is_same
+        assert macros.call("delta_continues_upstream", table, source) is is_same
         assert macros.call("delta_upstream_readable", _table(), source) is is_same
 
 

@@ -191,3 +191,20 @@ def test_a_time_has_one_text_however_it_came(
     observed = macros.call("delta_read_upstream", {"relation": up}, None)
 
     assert observed["committed_at"] == text
+
+
+@pytest.mark.parametrize(
+    ("since", "has_other"),
+    [
+        (_since(3), False),
+        (_since(3, committed_at="2024-05-01 10:03:00.251"), False),
+        (_since(3, committed_at="2024-05-01 08:03:00.25"), False),  # in another time zone
+        (_since(3, committed_at="2024-05-01 10:03:05"), True),
+        (_since(60), False),
+        (None, False),
+    ],
+)
+def test_another_commit_of_the_recorded_version_is_found(
+    read: Callable[..., Any], since: Any, has_other: bool
+) -> None:
+    assert read(5, since)["has_other_commit"] is has_other
