@@ -30,7 +30,7 @@
 
     Return {'plan', 'state', 'counts', 'seconds', 'seconds_without_copy', 'analysis'}. The entry 'seconds_without_copy' excludes the time to copy the
     upstream, because later ranges read the same copy. Return none if there is nothing to do, and {'waits': why} if the feed has not landed the changes
-    yet. An MV in use that its next generation will replace waits for that generation, if it can no longer just merge changes.
+    yet, or if `merges_only` does not allow the barrier, see get_backfill.
 
     Arguments:
       analysis (dict): what the run already knows about its query, see new_analysis.
@@ -58,7 +58,7 @@
             {%- do dbt_backfill.after_commit(backfill, observed, analysis, state.committed) -%}
             {%- do dbt_backfill.run_record_of_mv_version(backfill, state) -%}
             {{ return(none) }}
-        {%- elif backfill.generation == 'former' and choice.plan.kind != 'advance' -%}
+        {%- elif backfill.merges_only and choice.plan.kind != 'advance' -%}
             {{ return({'waits': choice.plan.reason or 'it does not have all rows of its query yet'}) }}
         {%- endif -%}
         {%- if state.get('missing') or choice.plan.kind == 'reset' -%} {%- set columns = dbt_backfill.prepare_creation(backfill) -%} {%- endif -%}

@@ -106,7 +106,7 @@
     {%- set begun = namespace(plan=plan, taken=none, observed=observed) -%}
     {%- for _ in range(4) -%}
         {%- if begun.taken and begun.taken.unclear and plan.kind != 'reanchor' and dbt_backfill.has_started(state) -%}
-            {%- if backfill.generation == 'former' -%} {{ return({'waits': begun.taken.unclear}) }} {%- endif -%}
+            {%- if backfill.merges_only -%} {{ return({'waits': begun.taken.unclear}) }} {%- endif -%}
             {%- set begun.plan = dbt_backfill.choose_recovery(
                 backfill, state, begun.observed, analysis, begun.taken.unclear, started=true, whole=true,
                 filling=dbt_backfill.get_filling_of_plan(plan)
@@ -130,8 +130,8 @@
 
 {#-
     Return the next attempt, after the script of `attempt` stored no plan. The next attempt differs in one way: it is a re-anchor, it reads no copy,
-    it has other bounds, or it skips the check of the keys because different keys had equal hashes. Refuse if no other attempt can succeed. During a
-    full refresh beside the MV in use, return {'waits': why} instead of a re-anchor or a refusal of its keys, see run_former.
+    it has other bounds, or it skips the check of the keys because different keys had equal hashes. Refuse if no other attempt can succeed. With
+    `merges_only`, return {'waits': why} instead of a re-anchor or a refusal of the keys.
 -#}
 {% macro find_next_attempt(backfill, state, observed, analysis, attempt, result, views) %}
     {%- set plan, source, checked = attempt.plan, backfill.source, result.get('checked') or {} -%}
@@ -154,7 +154,7 @@
             {%- do dbt_backfill.refuse('another run created the tables of the MV at the same time', 'Nothing is lost; run again to continue') -%}
         {%- endif -%}
         {%- do dbt_backfill.refuse_concurrent_run(plan) -%}
-    {%- elif backfill.generation == 'former' and (unclear or twice) -%}
+    {%- elif backfill.merges_only and (unclear or twice) -%}
         {{ return({'waits': unclear or 'its key is not unique in the upstream any more: (' ~ twice[0] | join(', ') ~ ')'}) }}
     {%- elif unclear -%}
         {%- set reanchor = dbt_backfill.choose_recovery(

@@ -10,8 +10,8 @@
       'source': the range source of a barrier, if that is a copy that several plans read, see get_source_read; else none,
       'partitions': the columns by which the MV's existing table is partitioned, see read_mv; none if the run creates the table, with the
         partitions of the config,
-      `generation`: during a full refresh beside the MV in use: `next` for the new tables, `former` for the MV in use, see find_next_generation; else
-      none
+      `generation`: during a full refresh beside the MV in use: `next` for the new tables, `former` for the MV in use; else none,
+      'merges_only': true if a barrier that cannot just merge changes waits, instead of comparing the MV or refusing
     }
 
     Outside of a run, the dict also has `name`: the model's name for messages.
@@ -26,7 +26,7 @@
     {%- do dbt_backfill.check_options_of_upstream(upstream, feed, options) -%}
     {{ return(dict(
         relations, options=options, upstream=upstream, feed=feed, sql=sql, query=query, query_hash=local_md5(dbt_backfill.get_words(query) | join(' ')),
-        started_at=modules.datetime.datetime.now(), controls_of=none, source=none, partitions=none, generation=none,
+        started_at=modules.datetime.datetime.now(), controls_of=none, source=none, partitions=none, generation=none, merges_only=false,
     )) }}
 {% endmacro %}
 
