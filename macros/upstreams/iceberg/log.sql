@@ -180,12 +180,12 @@
     {%- if lost -%} {{ return(dbt_backfill.new_gap(lost)) }} {%- endif -%}
     {%- set now, then = dbt_backfill.parse_iceberg_id(upstream.id), dbt_backfill.parse_iceberg_id(committed.id) -%}
     {%- set between = dbt_backfill.iceberg_snapshots_between(upstream, since, upstream.version) -%}
-    {%- set schemas = [then.schema] if since else [] -%}
+    {%- set schemas, start = ([then.schema] if since else []), ('its snapshot ' ~ since if since else 'it had no snapshot') -%}
     {%- for snapshot in between -%} {%- do schemas.append(upstream.get('schemas', {}).get(snapshot.version, now.schema)) -%} {%- endfor -%}
     {%- if since == 0 and schemas | unique | list | length < 2 -%} {{ return(none) }} {%- endif -%}
     {%- set deleting = (between if now.format == '2' else []) | selectattr('delete_files') | map(attribute='version') | list -%}
     {%- set why = 'the upstream was upgraded to format ' ~ now.format if since and now.format != then.format
-        else 'columns of the upstream were changed since its snapshot ' ~ since if schemas | reject('equalto', now.schema) | list
+        else 'columns of the upstream were changed since ' ~ start if schemas | reject('equalto', now.schema) | list
         else 'the snapshot ' ~ deleting[0] ~ ' of the upstream has delete files' if deleting
         else 'columns of the upstream were changed since its snapshot ' ~ upstream.version
             if dbt_backfill._iceberg_shows_other_columns(upstream) else none -%}
