@@ -11,10 +11,10 @@ import pytest
 from support.duck import Duck
 from support.macros import Macros
 
-# The plan of another run, which has replaced this run's plan.
 OF_THE_MV = '{"backfill_id": "b1"}'
 PLAN = '{"plan_id": "p3", "backfill_id": "b1"}'
 REPAIRED = {"epoch": 2, "committed": {"backfill_id": "b1"}}
+# The plan of another run, which has replaced this run's plan.
 THEIRS = "advance of invocation run7, planned at noon"
 
 
@@ -164,15 +164,11 @@ def test_the_second_of_two_updates_at_once_is_no_error_where_a_handler_can_tell(
 
 @pytest.mark.parametrize(
     ("epoch", "plan", "stands"),
-    [
-        (2, PLAN, json.loads(PLAN)),
-        (2, None, None),
-        (3, PLAN, None),
-    ],
+    [(2, PLAN, json.loads(PLAN)), (2, None, None), (3, PLAN, None)],
     ids=["it stands", "none does", "another epoch"],
 )
 @pytest.mark.parametrize("of_mv", ["b1", "b0"])
-def test_the_plan_that_stands_is_that_of_the_epoch_only(
+def test_the_plan_that_stands_is_that_of_the_epoch_and_the_mv_only(
     macros: Macros,
     duck: Duck,
     backfill: Any,
