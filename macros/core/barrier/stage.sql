@@ -51,7 +51,8 @@
     Return the changes of a plan that has changes, see has_changes. The result is the answer to the question upstream_changes, with more entries.
     'views' also has the views of the stage, each before the views that it reads. The following facts come from the plan and the analysis: {
       'drops_rows',
-      'checks_before': true if the MV is compared with the row that the first event of a key removes: Q may drop this row, but not another row,
+      'checks_before': true if the MV is compared with the row that the first event of a key removes: Q may drop this row, but not another row.
+        A feed with may_repeat does not report this row,
       'is_exact': true if the MV has the query's result for the rows before these changes,
       'read_columns': the columns whose change can change the MV's row. It is none if all changes have to be merged: the feed does not report the
         previous row, or the MV may not have the query's result for the previous row
@@ -79,7 +80,7 @@
     {%- set is_exact = plan.kind == 'advance' and not plan.get('sweeps') and not state.dirty -%}
     {{ return(dict(
         changes, events=events, views=[names.rows, names.again, names.doubtful, names.states] + changes.get('views', []),
-        drops_rows=analysis.drops_rows, checks_before=checks_before, is_exact=is_exact,
+        drops_rows=analysis.drops_rows, checks_before=checks_before and not changes.get('may_repeat'), is_exact=is_exact,
         read_columns=analysis.read_columns if is_exact and changes.tells_before else none,
     )) }}
 {% endmacro %}

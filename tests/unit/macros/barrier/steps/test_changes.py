@@ -42,3 +42,17 @@ def test_a_change_may_leave_a_row_as_it_was_where_that_row_is_exact(
 
     changes = macros.call("get_changes", *arguments)
     assert changes["read_columns"] == (known["read_columns"] if asked and tells_before else None)
+
+
+@pytest.mark.parametrize("drops_rows", [True, False])
+@pytest.mark.parametrize("may_repeat", [True, False])
+def test_the_row_before_is_checked_only_if_the_feed_reports_it(
+    macros: Macros, backfill: Any, analysis: Any, observed: Any, make_state: Any, make_plan: Any,
+    drops_rows: bool, may_repeat: bool,
+) -> None:  # fmt: skip
+    macros.answer("upstream_changes", lambda *_: {"events": "", "may_repeat": may_repeat})
+    checking = {**backfill, "options": {**backfill["options"], "check_key": True}}
+    arguments = checking, make_state(), observed, {**analysis, "drops_rows": drops_rows}
+    changes = macros.call("get_changes", *arguments, make_plan())
+
+    assert changes["checks_before"] is (drops_rows and not may_repeat)
