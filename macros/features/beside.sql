@@ -154,7 +154,7 @@
         the columns that the query reads. -#}
     {%- set upstream, feed = backfill.upstream, backfill.upstream.get('feed') -%}
     {%- set former = dict(
-        backfill, generation='former', merges_only=true, sql=committed.query, query=committed.query, query_hash=committed.query_hash,
+        backfill, generation='former', merges_only=true, sql=committed.query, views=[], query=committed.query, query_hash=committed.query_hash,
         upstream=dict(upstream, feed=dict(feed, query=committed.query)) if feed else upstream,
         options=dict(
             backfill.options, unique_key=committed.key | map(attribute='name') | list,

@@ -67,7 +67,7 @@
 
     A kind that stages ranges is a live database: a barrier reads the database once, while the barrier is planned. Only such a kind answers the
     following questions:
-      needed_feed(upstream, options, sql)         the change table that has the upstream's changes; refuse a model without a change table.
+      needed_feed(upstream, options, sql, query)  the change table that has the upstream's changes; refuse a model without a change table.
         `options`: the result of read_change_feed
       noted_feed(source)                          the change table that a plan has recorded
       bounds_sql(upstream, keys, window, counts)  a select of JSON, {'bounds': for each number of `counts` the key after that number of rows of the
@@ -145,14 +145,23 @@
 
 
 {#-
-    Return the only table that the model's query reads: {'relation', 'kind'}, and 'feed' for a kind that stages ranges, see the contract
-    above. Refuse a query that does not read exactly one node of the graph. Refuse a table that cannot be followed.
+    Return what the model's query reads: {
+      'upstream': the only table: {'relation', 'kind'}, and 'feed' for a kind that stages ranges, see the contract above,
+      'sql': the query with the text of each view in it, through which it reads the table, 'views': see read_through_views
+    }
+
+    Refuse a query that does not read exactly one node of the graph. dbt has put the text of an ephemeral model into the query, so the nodes that the
+    ephemeral model reads are read by the query. Refuse a table that cannot be followed.
 -#}
 {% macro get_upstream(sql, change_feed=none) %}
-    {%- set nodes, read = [], [] -%}
-    {%- for id in model.depends_on.nodes if not id.startswith(('macro.', 'operation.', 'function.'))
-            and (change_feed is none or id != change_feed.node.unique_id) -%}
-        {%- do nodes.append((graph.nodes.get(id) or graph.sources.get(id))) -%}
+    {%- set ids, nodes, read = [], [], [] -%}
+    {%- for id in model.depends_on.nodes if not id.startswith(('macro.', 'operation.', 'function.')) -%}
+        {%- set node = graph.nodes.get(id) or graph.sources.get(id) -%}
+        {%- set is_text = node.get('config', {}).get('materialized') == 'ephemeral' -%}
+        {%- do ids.extend(dbt_backfill.find_read_nodes(node, ['ephemeral']) if is_text else [id]) -%}
+    {%- endfor -%}
+    {%- for id in ids | unique if change_feed is none or id != change_feed.node.unique_id -%}
+        {%- do nodes.append(graph.nodes.get(id) or graph.sources.get(id)) -%}
     {%- endfor -%}
     {#- dbt's list of nodes also contains nodes to which only hooks refer. -#}
     {%- for node in nodes if nodes | length > 1 and dbt_backfill._reads(sql, dbt_backfill.get_read_relation(node, sql)) -%}
@@ -162,20 +171,18 @@
     {%- if nodes | length != 1 -%}
         {%- do dbt_backfill.refuse('its query reads ' ~ (nodes | map(attribute='name') | join(', ') if nodes else 'no model or source'),
             'Read one upstream, by ref() or source()') -%}
-    {%- elif nodes[0].get('config', {}).get('materialized') == 'ephemeral' -%}
-        {%- do dbt_backfill.refuse('its upstream ' ~ nodes[0].name ~ ' is an ephemeral model, which has no versions',
-            'Materialize ' ~ nodes[0].name ~ ' as a Delta or Iceberg table') -%}
     {%- endif -%}
     {%- set name = dbt_backfill.get_read_relation(nodes[0], sql) -%}
     {%- set relation = dbt_backfill.load_table(name, reads=true) -%}
-    {%- do dbt_backfill.refuse_first([
-        {'when': relation is none, 'fact': 'its upstream ' ~ name.render() ~ ' does not exist', 'change': 'Create the upstream first'},
-        {'when': relation is not none and relation.is_view, 'fact': 'its upstream ' ~ name.render() ~ ' is a view, which has no versions',
-         'change': 'Read the table under the view, and put what the view computes into this query'},
-    ]) -%}
+    {%- set through = dbt_backfill.read_through_views(name, sql) if relation and relation.is_view else {'sql': sql, 'views': []} -%}
+    {%- set name, relation = through.get('relation', name), through.get('existing', relation) -%}
+    {%- if relation is none -%}
+        {%- do dbt_backfill.refuse('its upstream ' ~ name.render() ~ ' does not exist', 'Create the upstream first') -%}
+    {%- endif -%}
     {%- set upstream = {'relation': name, 'kind': dbt_backfill.get_table_format(relation, name)} -%}
     {%- if upstream.kind == 'postgres' -%}
-        {{ return(dict(upstream, feed=dbt_backfill.ask(upstream, 'needed_feed')(upstream, change_feed, sql))) }}
+        {%- set query = dbt_backfill.substitute_upstream(through.sql, name) -%}
+        {%- set upstream = dict(upstream, feed=dbt_backfill.ask(upstream, 'needed_feed')(upstream, change_feed, sql, query)) -%}
     {%- elif upstream.kind not in ['delta', 'iceberg'] -%}
         {%- do dbt_backfill.refuse('its upstream ' ~ name.render() ~ ' is neither a Delta nor an Iceberg table',
             'Only tables that keep their versions can be followed: convert the upstream to a Delta or Iceberg table') -%}
@@ -186,7 +193,7 @@
             "Set 'operation' and 'sequence' to columns of the change table, and remove the keys that are for PostgreSQL"
         ) -%}
     {%- endif -%}
-    {{ return(upstream) }}
+    {{ return({'upstream': upstream, 'sql': through.sql, 'views': through.views}) }}
 {% endmacro %}
 
 

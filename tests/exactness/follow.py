@@ -232,6 +232,8 @@ class Follower:
     """The relation that the model reads, as Jinja. By default it is the upstream as a source."""
     feed: str = ""
     """The change table as Jinja, if the upstream's changes are in a separate table."""
+    through: str = "table"
+    """What the model reads: the upstream, or a `view` or an `ephemeral` model of the upstream."""
     order: str = ORDER
     """The `backfill_order` that the next `write` configures. An MV with rows keeps its order."""
     replica: str = "never"
@@ -269,7 +271,18 @@ class Follower:
         sources = () if self.relation else (self.upstream.name,)
         comment = f"-- depends_on: {self.feed}\n" if self.feed else ""
         text = f"{comment}{{{{ config(\n    {arguments}\n) }}}}\n{query}\n"
-        self.project.write({self.name: text.replace(UPSTREAM, relation)}, sources=sources)
+        models = {}
+        if self.through != "table":
+            stage = f"{{{{ config(materialized='{self.through}') }}}}\nselect * from {relation}\n"
+            models[f"{self.name}_stage"] = stage
+            relation = f"{{{{ ref('{self.name}_stage') }}}}"
+        models[self.name] = text.replace(UPSTREAM, relation)
+        self.project.write(models, sources=sources)
+
+    @property
+    def selected(self) -> tuple[str, ...]:
+        """The models that a run has to select."""
+        return (f"{self.name}_stage", self.name) if self.through == "view" else (self.name,)
 
     @property
     def table(self) -> str:

@@ -26,6 +26,9 @@ LAYOUTS = ("plain", "partitioned", "clustered")
 SUFFIXES = ("", "__next", "__live", "__progress")
 """The ends of the models' names. They are the ends of names that the package derives."""
 
+THROUGH = ("table", "table", "view", "ephemeral")
+"""What the models read: the upstream, or a view or an ephemeral model of the upstream."""
+
 HOOKS = ("none", "reads", "writes")
 """What the hooks of a model do with another table that has the name of the upstream."""
 
@@ -60,6 +63,8 @@ class Model:
     hook: str
     feed: str | None
     """How the model reads the change table, see FEEDS. None if it reads the upstream's own feed."""
+    through: str
+    """What the model reads, see THROUGH."""
 
 
 @dataclass(frozen=True)
@@ -170,6 +175,7 @@ def histories(draw: st.DrawFn, faulty: bool = True, runs: int = 4) -> History:
             is_beside=number > 0 and draw(st.booleans()),
             hook=draw(st.sampled_from(HOOKS)),
             feed=draw(st.sampled_from((*(None,) * len(FEEDS), *FEEDS))),
+            through=draw(st.sampled_from(THROUGH)),
         )
         for number, mode in enumerate(modes)
     )

@@ -157,6 +157,7 @@ class Player:
                 feed=f"{{{{ {self.change_table.source} }}}}"
                 if self.change_table and model.feed
                 else "",
+                through=model.through,
             )
             for name, model in zip(self._names(), self.history.models, strict=True)
         ]
@@ -274,7 +275,7 @@ class Player:
         fault = Fault(self.project, step.fault, step.fault_at)
         began, version = time.time(), self.upstream.version
         arguments = ["--full-refresh"] if step.full_refresh else []
-        names = [follower.name for follower in self.followers]
+        names = [name for follower in self.followers for name in follower.selected]
         before = [self._versions(follower) for follower in self.followers]
         with self._session(step.setting):
             result = self.project.dbt(

@@ -899,6 +899,34 @@ def test_the_mv_in_use_keeps_large_values_that_only_its_own_query_reads(landed: 
     assert project.value(lost) == 0
 
 
+def test_a_live_table_is_read_through_a_view_and_an_ephemeral_model(landed: Landed) -> None:
+    rows = "select i, 'a', repeat('c', 3000) from generate_series(1, 60) as i"
+    landed.table("staged", "id int primary key, a text, large text", rows=rows)
+    landed.database.sql("alter table staged alter large set storage external")
+    view = "{{ config(materialized='view') }} select id as key, a, large from "
+    ephemeral = "{{ config(materialized='ephemeral') }} select *, upper(a) as b from "
+    text = MODEL.format(table="staged", columns="key, b, large", slot="slot_staged", key="key")
+    landed.project.write(
+        {
+            "stg_view": view + "{{ source('pg', 'staged') }}",
+            "stg_ephemeral": ephemeral + "{{ ref('stg_view') }}",
+            "staged_mv": text.replace("source('pg', 'staged')", "ref('stg_ephemeral')"),
+        }
+    )
+    landed.project.run("--select", "stg_view", "staged_mv")
+    for change in (
+        "update staged set a = 'b' where id in (2, 50)",
+        "delete from staged where id in (3, 40)",
+        "insert into staged values (0, 'z', 'new')",
+    ):
+        landed.database.sql(change)
+        landed.land("staged")
+        said = landed.project.run("--select", "staged_mv").output
+        assert "re-anchored" not in said
+    wanted = f"select id, upper(a), large from {landed.catalog}.public.staged"
+    assert landed.project.rows("select * from {schema}.staged_mv") == landed.project.rows(wanted)
+
+
 def test_what_is_left_of_a_backfill_of_a_live_table_is_explained(landed: Landed) -> None:
     rows = "select i from generate_series(1, 60) as i"
     landed.table("explained", "id int primary key", rows=rows)

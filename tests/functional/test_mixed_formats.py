@@ -86,7 +86,7 @@ def test_a_view_in_another_catalog_is_refused(other: Project) -> None:
 
     refused = other.fail()
 
-    assert_refused(refused, "mv", "its upstream", "people is a view", "Read the table under")
+    assert_refused(refused, "mv", "people, which is not in the catalog", "Read the table under")
     assert_made_nothing(other, "mv")
 
 

@@ -18,11 +18,7 @@ from support.project import MakeProject, Project, RunResult
 EVENTS = source("events")
 
 UPSTREAMS = {
-    "reads_ephemeral": (
-        "{{ ref('ephemeral_model') }}",
-        "ephemeral_model is an ephemeral model",
-        "Materialize ephemeral_model",
-    ),
+    "reads_ephemeral": ("{{ ref('ephemeral_model') }}", "reads no model or source"),
     "reads_missing": (
         source("absent"),
         "refused_upstreams.absent does not exist",
@@ -92,7 +88,7 @@ def project(shared_project: MakeProject) -> Project:
         project.create_table(table, "id int, name string")
         project.sql(f"insert into {{schema}}.{table} values {rows}")
     models = {
-        "ephemeral_model": "{{ config(materialized='ephemeral') }} select * from " + EVENTS,
+        "ephemeral_model": "{{ config(materialized='ephemeral') }} select 1 as id",
     }
     models |= {name: model(f"select * from {read}") for name, (read, *_) in UPSTREAMS.items()}
     models |= {
@@ -182,11 +178,11 @@ def test_a_column_that_hides_a_metadata_column_is_refused(new_project: Any) -> N
 @pytest.mark.every_profile
 def test_views_and_tables_without_versions_are_refused(new_project: Any) -> None:
     project: Project = new_project()
-    project.sql("create view {schema}.a_view as select 1 as id")
     project.sql("create table {schema}.a_parquet (id int, name string) using parquet")
+    project.sql("create view {schema}.a_view as select id from {schema}.a_parquet")
     upstreams = {
-        "reads_view": (source("a_view"), "a_view is a view", "Read the table under"),
-        "reads_view_model": ("{{ ref('view_model') }}", "view_model is a view"),
+        "reads_view": (source("a_view"), "a_parquet is neither a Delta nor an Iceberg table"),
+        "reads_view_model": ("{{ ref('view_model') }}", "view_model, whose query reads no table"),
         "reads_parquet": (source("a_parquet"), "a_parquet is neither a Delta nor an Iceberg table"),
     }
     models = {name: model(f"select * from {read}") for name, (read, *_) in upstreams.items()}

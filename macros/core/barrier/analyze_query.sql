@@ -50,7 +50,7 @@
     {%- if traits.get('metadata_columns') -%}
         {%- do dbt_backfill.check_hidden_columns(upstream, explained.upstream_columns, traits.metadata_columns) -%}
     {%- endif -%}
-    {%- do dbt_backfill.check_query(explained, backfill.sql, upstream, traits.takes_added_columns) -%}
+    {%- do dbt_backfill.check_query(explained, backfill.sql, upstream, traits.takes_added_columns, backfill.get('views') or []) -%}
     {%- if traits.stages_ranges -%} {%- do dbt_backfill.ask(backfill.upstream, 'check_query')(explained) -%} {%- endif -%}
     {%- set used, zone = dbt_backfill.find_used_settings(explained, backfill.sql), 'spark.sql.session.timeZone' -%}
     {%- set partitions = dbt_backfill.get_partition_columns(backfill, dbt_backfill.parse_columns(explained.columns)) -%}
@@ -334,6 +334,33 @@
         {%- endif -%}
     {%- endfor -%}
     {{ return(none) }}
+{% endmacro %}
+
+
+{#-
+    Refuse a view that Spark created with other settings than those of this session, if the settings may change the values of the query. Spark
+    evaluates a view with the settings that it has stored with the view, but a barrier evaluates the text of the view with the session's settings.
+
+    Arguments:
+      views: see read_through_views.
+      settings (dict): the settings of the session, see get_result_settings. `used`: see find_used_settings.
+-#}
+{% macro check_settings_of_views(views, settings, used) %}
+    {%- for view in views -%}
+        {%- set stored = {} -%}
+        {#- Spark evaluates a view without a stored setting with the default. For the settings in `used` this is false or, for the time zone, unknown. -#}
+        {%- for name in used -%} {%- do stored.update({name: 'false'}) -%} {%- endfor -%}
+        {%- for name, value in view.settings.items() if name in used or dbt_backfill.default_of_result_setting(name) is not none -%}
+            {%- do stored.update({name: value}) -%}
+        {%- endfor -%}
+        {%- set changed = dbt_backfill.find_changed_setting({'settings': stored}, settings) -%}
+        {%- if changed -%}
+            {%- do dbt_backfill.refuse(
+                'its query reads the view ' ~ view.name ~ ', which was created when ' ~ changed.setting ~ ' was ' ~ changed.was
+                    ~ ', but in this session it is ' ~ changed.is, 'Create the view again, as dbt run --select does for a model'
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
 {% endmacro %}
 
 

@@ -245,6 +245,9 @@
       analysis (dict): the facts about the query, see new_analysis.
 -#}
 {% macro new_plan(backfill, state, analysis, kind, reason=none) %}
+    {%- if backfill.get('views') -%}
+        {%- do dbt_backfill.check_settings_of_views(backfill.views, state.settings, analysis.used_settings) -%}
+    {%- endif -%}
     {#- A backfill keeps the order in which it began, even if the order in the config was changed: the positions are valid in that order only. -#}
     {%- set order = state.committed.key[0].get('order', 'ascending') if state.committed.get('key') else backfill.options.backfill_order -%}
     {{ return({

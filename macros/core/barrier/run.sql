@@ -4,7 +4,8 @@
       'options': the configuration,
       'upstream': {'relation', 'kind'},
       'feed': the user's change table, see get_change_table; none if the upstream's own feed is read,
-      'sql': the model's query, 'query': the same query with the upstream substituted, 'query_hash',
+      'sql': the model's query with the text of the views in it, 'views': these views, see read_through_views,
+      'query': the same query with the upstream substituted, 'query_hash',
       'started_at': the start time of the model's run, for the time budget,
       'controls_of': only of a next generation: the id of the MV whose controls also apply to the next generation; else none,
       'source': the range source of a barrier, if that is a copy that several plans read, see get_source_read; else none,
@@ -18,14 +19,16 @@
 -#}
 {% macro get_backfill(mv, sql) %}
     {%- set options = dbt_backfill.read_config() -%}
-    {%- set upstream = dbt_backfill.get_upstream(sql, options.change_feed) -%}
+    {%- set read = dbt_backfill.get_upstream(sql, options.change_feed) -%}
+    {%- set upstream = read.upstream -%}
     {%- set feed = dbt_backfill.get_change_table(options.change_feed, upstream.relation, sql)
         if options.change_feed and not upstream.get('feed') else none -%}
-    {%- set query = dbt_backfill.substitute_upstream(sql, upstream.relation) -%}
+    {%- set query = dbt_backfill.substitute_upstream(read.sql, upstream.relation) -%}
     {%- set relations = dbt_backfill.get_checked_relations(mv, options) -%}
     {%- do dbt_backfill.check_options_of_upstream(upstream, feed, options) -%}
     {{ return(dict(
-        relations, options=options, upstream=upstream, feed=feed, sql=sql, query=query, query_hash=local_md5(dbt_backfill.get_words(query) | join(' ')),
+        relations, options=options, upstream=upstream, feed=feed, sql=read.sql, views=read.views, query=query,
+        query_hash=local_md5(dbt_backfill.get_words(query) | join(' ')),
         started_at=modules.datetime.datetime.now(), controls_of=none, source=none, partitions=none, generation=none, merges_only=false,
     )) }}
 {% endmacro %}

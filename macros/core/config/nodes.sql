@@ -38,9 +38,31 @@
 {% endmacro %}
 
 
-{#- True if a backfilled_mv of the project reads this node. (A backfilled_mv reads a table, not a view or an ephemeral model.) -#}
+{#-
+    Return the ids of the models, seeds, snapshots and sources that a node reads. A model that is materialized in one of the ways `through` (ephemeral,
+    view) is replaced by those that it reads itself.
+-#}
+{% macro find_read_nodes(node, through) %}
+    {%- set ids = [] -%}
+    {%- for id in node.depends_on.nodes if not id.startswith(('macro.', 'operation.', 'function.')) -%}
+        {%- set read = graph.nodes.get(id) -%}
+        {%- do ids.extend(dbt_backfill.find_read_nodes(read, through) if read and read.get('config', {}).get('materialized') in through else [id]) -%}
+    {%- endfor -%}
+    {{ return(ids | unique | list) }}
+{% endmacro %}
+
+
+{#- True if a backfilled_mv of the project reads this node, or reads it through views and ephemeral models. -#}
 {% macro has_follower(unique_id) %}
-    {%- for node in dbt_backfill.find_backfilled_mvs() if unique_id in node.depends_on.nodes -%} {{ return(true) }} {%- endfor -%}
+    {%- for node in dbt_backfill.find_backfilled_mvs() -%}
+        {%- for id in node.depends_on.nodes -%}
+            {%- set kind = graph.nodes.get(id, {}).get('config', {}).get('materialized') -%}
+            {%- set reads_through = kind in ['ephemeral', 'view'] -%}
+            {%- if id == unique_id or reads_through and unique_id in dbt_backfill.find_read_nodes(graph.nodes[id], ['ephemeral', 'view']) -%}
+                {{ return(true) }}
+            {%- endif -%}
+        {%- endfor -%}
+    {%- endfor -%}
     {{ return(false) }}
 {% endmacro %}
 

@@ -4,9 +4,9 @@
 
     The checks read the analyzed plan, because in the optimized plan `now()` is already a literal, and an unused window function is gone. One check
     reads the optimized plan, because only the optimized plan shows that a filter is always false. `explained`: see explain_query; `may_grow`: true if
-    the upstream may get another column without a gap, see upstream_traits.
+    the upstream may get another column without a gap, see upstream_traits; `views`: see read_through_views.
 -#}
-{% macro check_query(explained, query, upstream, may_grow) %}
+{% macro check_query(explained, query, upstream, may_grow, views=[]) %}
     {%- set instead = "Keep only filters and expressions over single rows of the upstream in this model, and put the rest into a model downstream" -%}
     {%- set words = {
         'Aggregate': 'an aggregate (GROUP BY, HAVING or an aggregate function)', 'Window': 'a window function', 'Distinct': 'a DISTINCT',
@@ -18,20 +18,25 @@
     } -%}
     {%- set plan, operators = explained.analyzed | join('\n'), [] -%}
     {%- set passed = ['Relation', 'Project', 'Filter', 'SubqueryAlias', 'WithCTE', 'CTERelationDef', 'CTERelationRef', 'ResolvedHint'] -%}
-    {#- Spark prints a subquery with its outer columns in brackets. The brackets distinguish the subquery from a column with a name like `exists`. -#}
-    {%- if modules.re.search('(?<![\\w.])(scalar-subquery|exists|list)#\\d+ \\[', plan) -%}
-        {%- do dbt_backfill.refuse('its query has a subquery, so a row of the result depends on more than one row of the upstream', instead) -%}
-    {%- endif -%}
-    {%- for line in explained.analyzed -%}
-        {%- set operator = dbt_backfill.plan_operator(line) -%}
-        {#- This package adds a LIMIT of its own, see get_query_sql. This LIMIT has two operators, which are the first limits of the plan. -#}
-        {%- set is_own = line.endswith('Limit 2147483647') and operator not in operators -%}
-        {%- if operator and operator not in passed and not is_own -%}
-            {%- do dbt_backfill.refuse(
-                'its query has ' ~ words.get(operator, 'the operator ' ~ operator) ~ ', so it is not a row-wise query', instead
-            ) -%}
+    {#- The innermost view comes first, so the refusal names the view that has the operator. -#}
+    {%- for read in views + [{'operators': explained.analyzed, 'name': none}] -%}
+        {%- do operators.clear() -%}
+        {%- set what = 'its query' ~ (' through the view ' ~ read.name if read.name else '') -%}
+        {#- Spark prints a subquery with its outer columns in brackets. The brackets distinguish it from a column with a name like `exists`. -#}
+        {%- if modules.re.search('(?<![\\w.])(scalar-subquery|exists|list)#\\d+ \\[', read.operators | join('\n')) -%}
+            {%- do dbt_backfill.refuse(what ~ ' has a subquery, so a row of the result depends on more than one row of the upstream', instead) -%}
         {%- endif -%}
-        {%- do operators.append(operator) -%}
+        {%- for line in read.operators -%}
+            {%- set operator = dbt_backfill.plan_operator(line) -%}
+            {#- This package adds a LIMIT of its own, see get_query_sql. This LIMIT has two operators, which are the first limits of the plan. -#}
+            {%- set is_own = line.endswith('Limit 2147483647') and operator not in operators -%}
+            {%- if operator and operator not in passed and not is_own -%}
+                {%- do dbt_backfill.refuse(
+                    what ~ ' has ' ~ words.get(operator, 'the operator ' ~ operator) ~ ', so it is not a row-wise query', instead
+                ) -%}
+            {%- endif -%}
+            {%- do operators.append(operator) -%}
+        {%- endfor -%}
     {%- endfor -%}
     {%- set tables, names = operators.count('Relation'), dbt_backfill.tokens(query, upstream) | map(attribute='kind') | list -%}
     {%- do dbt_backfill.refuse_first([

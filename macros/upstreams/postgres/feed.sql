@@ -9,7 +9,7 @@
       'operation', 'sequence', 'deletes', 'before_images', 'position', 'xid': only for `declared`, see read_change_feed
     }
 -#}
-{% macro postgres_needed_feed(upstream, options, sql) %}
+{% macro postgres_needed_feed(upstream, options, sql, query) %}
     {%- set upstream = upstream.relation -%}
     {%- do dbt_backfill.refuse_first([
         {'when': not options, 'fact': 'its upstream ' ~ upstream.render() ~ ' is a table of PostgreSQL, but the model has no change_feed',
@@ -29,7 +29,7 @@
     {%- endif -%}
     {%- set feed = {
         'relation': relation, 'kind': kind, 'format': options.format,
-        'query': dbt_backfill.substitute_upstream(sql, upstream),
+        'query': query,
         'table': dbt_backfill.get_postgres_name(upstream, options),
     } -%}
     {%- for name in ['slot', 'wait_seconds', 'finite', 'operation', 'sequence', 'deletes', 'before_images', 'position', 'xid'] -%}

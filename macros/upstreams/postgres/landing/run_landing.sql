@@ -26,7 +26,7 @@
             {%- set hooks = (node.config.get('pre-hook') or []) + (node.config.get('post-hook') or []) -%}
             {%- set calls = modules.re.findall('(?:ref|source)\\s*[(][^)]*[)]', hooks | map(attribute='sql') | join(' ')) -%}
             {%- set change_table, read, hooked = [], [], [] -%}
-            {%- for id in node.depends_on.nodes if not id.startswith(('macro.', 'operation.', 'function.')) -%}
+            {%- for id in dbt_backfill.find_read_nodes(node, ['ephemeral', 'view']) -%}
                 {%- set needed, in_hook = graph.nodes.get(id) or graph.sources.get(id), [] -%}
                 {%- set relation = dbt_backfill.get_node_relation(needed) -%}
                 {%- for call in calls if dbt_backfill.is_named_by(needed, call) -%} {%- do in_hook.append(call) -%} {%- endfor -%}

@@ -34,7 +34,7 @@ def get(macros: Macros) -> Any:
         macros.context["adapter"].get_relation = lambda database, schema, identifier: found
         if not any("." in node.get("schema", "") for node in nodes.values()):
             macros.stub("find_table", lambda relation: found)
-        return macros.call("get_upstream", sql, change_feed)
+        return macros.call("get_upstream", sql, change_feed)["upstream"]
 
     return get
 
@@ -126,22 +126,23 @@ def test_a_change_table_that_is_deferred_is_the_one_that_a_comment_names(macros:
         assert macros.call("get_read_relation", node, sql).render() == name
 
 
-def test_an_ephemeral_upstream_is_refused(get: Any, refused: Any) -> None:
-    with refused(
-        "its upstream up is an ephemeral model, which has no versions. Materialize up as a Delta "
-        "or Iceberg table."
-    ):
-        get({"model.p.up": {**MODEL, "config": {"materialized": "ephemeral"}}})
+def test_the_upstream_of_an_ephemeral_model_is_the_table_that_it_reads(
+    get: Any, macros: Macros
+) -> None:
+    ephemeral = {"name": "stg", "config": {"materialized": "ephemeral"}}
+    nodes = {"model.p.stg": {**ephemeral, "depends_on": SimpleNamespace(nodes=["model.p.in"])}}
+    inner = {"model.p.in": {**ephemeral, "depends_on": SimpleNamespace(nodes=["source.p.raw.up"])}}
+    get({"source.p.raw.up": SOURCE})
+    graph = macros.context["graph"]
+    graph.nodes = {**nodes, **inner}
+    macros.context["model"]["depends_on"] = SimpleNamespace(nodes=["model.p.stg", "macro.p.x"])
+
+    assert macros.call("get_upstream", "")["upstream"]["relation"].render() == "raw.up_v2"
 
 
 def test_an_upstream_that_does_not_exist_is_refused(get: Any, refused: Any) -> None:
     with refused("its upstream lake.up does not exist. Create the upstream first."):
         get({"model.p.up": MODEL}, **{"is": None})
-
-
-def test_a_view_is_refused(get: Any, refused: Any) -> None:
-    with refused("its upstream lake.up is a view, which has no versions. Read the table under "):
-        get({"model.p.up": MODEL}, type="view", is_delta=False)
 
 
 def test_a_table_without_versions_is_refused(get: Any, refused: Any) -> None:

@@ -221,4 +221,6 @@ def test_a_change_table_of_own_columns_needs_a_position(macros: Macros, refused:
     upstream = {"relation": SparkRelation.create(schema="pg.public", identifier="orders")}
 
     with refused("its change_feed does not set 'position', so a run cannot find out"):
-        macros.call("postgres_needed_feed", upstream, {**DECLARED, "position": None}, "select 1")
+        macros.call(
+            "postgres_needed_feed", upstream, {**DECLARED, "position": None}, "select 1", ""
+        )
