@@ -59,13 +59,14 @@ select * from (
     {%- set facts = dbt_backfill.run_json('describe ' ~ view.identifier, 'describe extended ' ~ name ~ ' as json')[0] -%}
     {%- set current = "select to_json(named_struct('schema', concat_ws('.', current_catalog(), current_schema())))" -%}
     {%- set current = dbt_backfill.run_json('read the current schema', current)[0].schema -%}
-    {%- set outputs, collation = facts.get('view_query_output_columns') or [], facts.get('collation') or 'UTF8_BINARY' -%}
-    {%- set created_in = (facts.get('view_catalog_and_namespace') or '') | replace('`', '') -%}
+    {#- Hive and Iceberg's session catalog create views without these facts. Spark reads them in the current schema and by the names of their columns. -#}
+    {%- set outputs, created_in = facts.get('view_query_output_columns'), facts.get('view_catalog_and_namespace') or current -%}
+    {%- set outputs, created_in = outputs or facts.columns | map(attribute='name') | list, created_in | replace('`', '') -%}
+    {%- set collation = facts.get('collation') or 'UTF8_BINARY' -%}
     {%- do dbt_backfill.refuse_first([
-        {'when': not facts.get('view_text') or outputs | length != facts.columns | length or not facts.get('view_creation_spark_configuration'),
-         'fact': 'its query reads the view ' ~ name
-            ~ ', whose text or settings Spark does not show, because it is temporary or was not created by Spark 4',
-         'change': 'Create it by CREATE VIEW in Spark 4, or read the table under the view'},
+        {'when': not facts.get('view_text') or outputs | length != facts.columns | length or 'view_creation_spark_configuration' not in facts,
+         'fact': 'its query reads the view ' ~ name ~ ', whose text or settings Spark does not show',
+         'change': 'Create it by CREATE VIEW in the session catalog, or read the table under the view'},
         {'when': created_in != current,
          'fact': 'its query reads the view ' ~ name ~ ', which was created with the current schema ' ~ created_in
             ~ ', but the current schema is ' ~ current, 'change': 'Create the view again, as dbt run --select does for a model'},

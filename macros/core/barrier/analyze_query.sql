@@ -353,11 +353,15 @@
         {%- for name, value in view.settings.items() if name in used or dbt_backfill.default_of_result_setting(name) is not none -%}
             {%- do stored.update({name: value}) -%}
         {%- endfor -%}
+        {#- Delta sets this one in each session that reads a Delta table, so it may be missing from the view. Delta and Iceberg read no files by it. -#}
+        {%- set of_delta = 'spark.sql.parquet.fieldId.read.enabled' -%}
+        {%- if of_delta in settings -%} {%- do stored.update({of_delta: settings[of_delta]}) -%} {%- endif -%}
         {%- set changed = dbt_backfill.find_changed_setting({'settings': stored}, settings) -%}
         {%- if changed -%}
             {%- do dbt_backfill.refuse(
-                'its query reads the view ' ~ view.name ~ ', which was created when ' ~ changed.setting ~ ' was ' ~ changed.was
-                    ~ ', but in this session it is ' ~ changed.is, 'Create the view again, as dbt run --select does for a model'
+                'its query reads the view ' ~ view.name ~ ', which Spark evaluates with the stored value of ' ~ changed.setting ~ ', '
+                    ~ view.settings.get(changed.setting, 'not set') ~ ', but in this session it is ' ~ changed.is,
+                'Create the view again, as dbt run --select does for a model, or read the table under the view'
             ) -%}
         {%- endif -%}
     {%- endfor -%}

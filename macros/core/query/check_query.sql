@@ -21,10 +21,10 @@
     {#- The innermost view comes first, so the refusal names the view that has the operator. -#}
     {%- for read in views + [{'operators': explained.analyzed, 'name': none}] -%}
         {%- do operators.clear() -%}
-        {%- set what = 'its query' ~ (' through the view ' ~ read.name if read.name else '') -%}
+        {%- set through = ' through the view ' ~ read.name if read.name else '' -%}
         {#- Spark prints a subquery with its outer columns in brackets. The brackets distinguish it from a column with a name like `exists`. -#}
         {%- if modules.re.search('(?<![\\w.])(scalar-subquery|exists|list)#\\d+ \\[', read.operators | join('\n')) -%}
-            {%- do dbt_backfill.refuse(what ~ ' has a subquery, so a row of the result depends on more than one row of the upstream', instead) -%}
+            {%- do dbt_backfill.refuse('its query' ~ through ~ ' has a subquery, so a row of the result depends on more than one row of the upstream', instead) -%}
         {%- endif -%}
         {%- for line in read.operators -%}
             {%- set operator = dbt_backfill.plan_operator(line) -%}
@@ -32,7 +32,7 @@
             {%- set is_own = line.endswith('Limit 2147483647') and operator not in operators -%}
             {%- if operator and operator not in passed and not is_own -%}
                 {%- do dbt_backfill.refuse(
-                    what ~ ' has ' ~ words.get(operator, 'the operator ' ~ operator) ~ ', so it is not a row-wise query', instead
+                    'its query' ~ through ~ ' has ' ~ words.get(operator, 'the operator ' ~ operator) ~ ', so it is not a row-wise query', instead
                 ) -%}
             {%- endif -%}
             {%- do operators.append(operator) -%}
