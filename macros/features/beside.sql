@@ -157,7 +157,7 @@
         backfill, generation='former', merges_only=true, sql=committed.query, views=[], query=committed.query, query_hash=committed.query_hash,
         upstream=dict(upstream, feed=dict(feed, query=committed.query)) if feed else upstream,
         options=dict(
-            backfill.options, unique_key=committed.key | map(attribute='name') | list,
+            backfill.options, unique_key=committed.key | map(attribute='name') | list, volatile_columns=committed.get('volatile_columns'),
             upstream_key=committed.key | map(attribute='upstream') | list, vnode_count=committed.vnode_count,
             backfill_mode=committed.backfill_mode or 'arrangement', backfill_vnodes=none, backfill_rate_limit=0,
             on_query_change='fail', on_schema_change='ignore', on_gap='reanchor', on_foreign_write='reanchor',

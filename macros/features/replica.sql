@@ -40,6 +40,10 @@
             or dbt_backfill.load_table(backfill.replica) is none -%}
         {{ return(none) }}
     {%- endif -%}
+    {#- The expression of a volatile column may have changed and may now read a column that was not copied. -#}
+    {%- set needed = dbt_backfill.get_needed_columns(backfill, dict(state.committed, query=backfill.query))
+        if backfill.options.volatile_columns and backfill.query != state.committed.query else [] -%}
+    {%- if needed | map(attribute='name') | reject('in', noted.columns) | list -%} {{ return(none) }} {%- endif -%}
     {#- Another run may have replaced the replica. Also, the replica's version may expire, for example if somebody compacts all tables of a
         schema. -#}
     {%- if seen == source.id -%} {{ return(source) }} {%- endif -%}

@@ -53,7 +53,8 @@
         {%- set defined = dbt_backfill.stage_definition(dict(relations, options={'file_format': format}), state) -%}
         {%- set selection = {'unsettled': defined.unsettled} -%}
         {%- set selected = dbt_backfill.selection_predicate(selection, dbt_backfill.get_mv_keys(state.committed.key)) -%}
-        {%- set columns = dbt_backfill.get_table_columns(relations.mv) -%}
+        {%- set volatile = state.committed.get('volatile_columns') -%}
+        {%- set columns = dbt_backfill.without_names(dbt_backfill.get_table_columns(relations.mv), volatile) -%}
         {%- set own = '__bf_difference' if 'difference' in columns | map(attribute='name') | map('lower') else 'difference' -%}
         {#- dbt may store the failing rows in a table, and a Delta table takes no column with a space or one of `,;{}()=` in its name. So each of
             these characters becomes `_`. If two columns would get one name, the name also gets a number. #}

@@ -104,7 +104,8 @@
         **({'next_bounds': [], 'bounds_complete': false} if finds else dbt_backfill.get_bounds_ahead(state))
     ) -%}
     {%- for name in [
-        'backfill_id', 'upstream_row_count', 'query', 'query_hash', 'query_columns', 'settings', 'key', 'backfill_mode', 'backfill_rate_limit',
+        'backfill_id', 'upstream_row_count', 'query', 'query_hash', 'query_columns', 'volatile_columns', 'settings', 'key',
+        'backfill_mode', 'backfill_rate_limit',
     ] -%}
         {%- do plan.update({name: last.get(name)}) -%}
     {%- endfor -%}

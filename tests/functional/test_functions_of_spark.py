@@ -234,7 +234,8 @@ class Check:
             query = self.macros.call("substitute_upstream", query, self.upstream)
             read = self.upstream.render()
             explained = self.macros.call("explain_query", query, self.upstream, ["id"], read)
-            self.macros.call("check_query", explained, query, self.upstream, True)
+            lasting = {**explained, "query": query}
+            self.macros.call("check_query", explained, query, self.upstream, True, lasting)
         except CompilationError as error:
             return str(error)
         used: list[str] = self.macros.call("find_used_settings", explained, query)

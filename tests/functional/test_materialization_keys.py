@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from support.checks import model, source
+from support.checks import assert_refused, data_tests, model, source
 from support.project import MakeProject, Project, RunResult
 
 COLUMNS = {
@@ -214,3 +214,33 @@ def test_key_columns_may_have_the_names_that_our_statements_use(
         "select * from {schema}.`2_up`"
     )
     assert "all equal" in project.operation("verify_backfill", model="mv").output
+
+
+def test_a_surrogate_key_is_a_column_beside_the_natural_key(
+    new_project: Callable[[], Project],
+) -> None:
+    """The expression is what `dbt_utils.generate_surrogate_key(['id', 'name'])` returns."""
+    project = new_project()
+    project.create_table("up", "id int, name string")
+    project.sql("insert into {schema}.up select id, concat('n', id) from range(1, 21)")
+    null = "'_dbt_utils_surrogate_key_null_'"
+    parts = f"coalesce(cast(id as string), {null}), '-', coalesce(cast(name as string), {null})"
+    query = f"select md5(cast(concat({parts}) as string)) as up_key, id, name from {source('up')}"
+    project.write({"mv": model(query, unique_key="up_key")}, sources=["up"])
+    assert_refused(
+        project.fail(),
+        "mv",
+        "the column 'up_key' of unique_key is an expression, not a column of the upstream",
+        "its own unique test",
+    )
+    properties = data_tests(project, "mv")
+    properties["models"][0]["columns"] = [{"name": "up_key", "data_tests": ["unique"]}]
+    project.write({"mv": model(query)}, properties=properties)
+    project.run()
+    project.sql("update {schema}.up set name = 'new' where id = 2")
+    project.run()
+
+    project.test()
+    assert project.rows("select up_key, id from {schema}.mv") == project.rows(
+        "select md5(concat(id, '-', name)), id from {schema}.up"
+    )

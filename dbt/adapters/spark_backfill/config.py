@@ -17,6 +17,7 @@ class SparkBackfillConfig(SparkConfig):
     file_format: str = "delta"
     tblproperties: dict[str, str] | None = None
     upstream_key: list[str] | None = None
+    volatile_columns: list[str] | None = None
     backfill_mode: str = "arrangement"
     backfill_order: str = "ascending"
     backfill_partitions: int = 1

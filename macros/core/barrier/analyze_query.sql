@@ -43,16 +43,16 @@
     {%- set is_at_version = version is not none and traits.takes_added_columns and not traits.stages_ranges -%}
     {%- set is_old = analysis.version != version and (anew or is_at_version and analysis.version is not none) -%}
     {%- if analysis.explained and not is_old -%} {{ return(dict(analysis, version=version) if is_at_version else analysis) }} {%- endif -%}
-    {%- set explained = dbt_backfill.explain_query(
-        backfill.query, upstream, backfill.options.unique_key,
-        dbt_backfill.ask(backfill.upstream, 'upstream_read')(backfill.upstream, version) if is_at_version else upstream.render()
-    ) -%}
+    {%- set read_from = dbt_backfill.ask(backfill.upstream, 'upstream_read')(backfill.upstream, version) if is_at_version else upstream.render() -%}
+    {%- set explained = dbt_backfill.explain_query(backfill.query, upstream, backfill.options.unique_key, read_from) -%}
     {%- if traits.get('metadata_columns') -%}
         {%- do dbt_backfill.check_hidden_columns(upstream, explained.upstream_columns, traits.metadata_columns) -%}
     {%- endif -%}
-    {%- do dbt_backfill.check_query(explained, backfill.sql, upstream, traits.takes_added_columns, backfill.get('views') or []) -%}
+    {%- set lasting = dbt_backfill.explain_lasting_query(backfill, read_from) if backfill.options.volatile_columns
+        else dict(explained, query=backfill.sql) -%}
+    {%- do dbt_backfill.check_query(explained, backfill.sql, upstream, traits.takes_added_columns, lasting, backfill.get('views') or []) -%}
     {%- if traits.stages_ranges -%} {%- do dbt_backfill.ask(backfill.upstream, 'check_query')(explained) -%} {%- endif -%}
-    {%- set used, zone = dbt_backfill.find_used_settings(explained, backfill.sql), 'spark.sql.session.timeZone' -%}
+    {%- set used, zone = dbt_backfill.find_used_settings(lasting, lasting.query), 'spark.sql.session.timeZone' -%}
     {%- set partitions = dbt_backfill.get_partition_columns(backfill, dbt_backfill.parse_columns(explained.columns)) -%}
     {%- set used = used + ([zone] if zone not in used and 'timestamp' in partitions | map(attribute='type') else []) -%}
     {%- set read = dbt_backfill.find_read_columns(explained) -%}
@@ -117,7 +117,8 @@
                     'Give the upstream a key of the type string or varchar(n)') -%}
             {%- endif -%}
             {%- do dbt_backfill.refuse("the column '" ~ column ~ "' of unique_key is an expression, not a column of the upstream",
-                'Select the primary key of the upstream unchanged (another name is fine)') -%}
+                'Select the primary key of the upstream unchanged (another name is fine), and name it in unique_key. A surrogate key can be a column '
+                    ~ 'beside it, with its own unique test') -%}
         {%- elif upstream_key and upstream_key[loop.index0] | lower != upstream | lower -%}
             {%- do dbt_backfill.refuse(
                 "upstream_key says that '" ~ column ~ "' comes from '" ~ upstream_key[loop.index0] ~ "', but in the query '" ~ column
@@ -264,7 +265,8 @@
 
 
 {#- True if a query differs from an earlier query only by the `invocation_id`, which dbt renders as another literal in each run. -#}
-{% macro differs_by_run(query, earlier) %}
+{% macro differs_by_run(query, earlier, volatile) %}
+    {%- set query, earlier = dbt_backfill.get_lasting_query(query, volatile), dbt_backfill.get_lasting_query(earlier, volatile) -%}
     {%- set id = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}' -%}
     {{ return(invocation_id in query and query != earlier and modules.re.sub(id, '', query) == modules.re.sub(id, '', earlier)) }}
 {% endmacro %}
@@ -277,13 +279,20 @@
 {% macro find_difference(backfill, settings, analysis, last) %}
     {%- set changed, options = dbt_backfill.find_changed_setting(last, settings), backfill.options -%}
     {%- set upstream, names = dbt_backfill.get_source(last).relation, last.key | map(attribute='name') | list -%}
+    {%- set volatile = options.volatile_columns or [] -%}
+    {%- set stopped = (last.get('volatile_columns') or []) | map('lower') | reject('in', volatile | map('lower') | list) | list -%}
     {%- if upstream | replace('`', '') != backfill.upstream.relation.render() | replace('`', '') -%}
         {{ return('its upstream changed from ' ~ upstream ~ ' to ' ~ backfill.upstream.relation.render()) }}
-    {%- elif last.query_hash != backfill.query_hash and dbt_backfill.get_words(last.query) != dbt_backfill.get_words(backfill.query) -%}
-        {#- The words are compared because an earlier version of this package computed the stored hash in another way. The order of the words counts.
+    {%- elif last.query_hash != backfill.query_hash and dbt_backfill.get_words(dbt_backfill.get_lasting_query(last.query, volatile))
+            != dbt_backfill.get_words(dbt_backfill.get_lasting_query(backfill.query, volatile)) -%}
+        {#- The words are compared because an earlier version of this package computed the stored hash in another way, and because the hash depends on
+            the names in volatile_columns, to which a name may have been added. The order of the words counts.
             Upper and lower case counts as well, because a name may become a value (`to_json(struct(Id))`). -#}
-        {{ return('its query contains the invocation_id of dbt as a literal, which changed'
-            if dbt_backfill.differs_by_run(backfill.query, last.query) else 'its query changed') }}
+        {{ return('its query contains the invocation_id of dbt as a literal outside of volatile_columns, which changed'
+            if dbt_backfill.differs_by_run(backfill.query, last.query, volatile) else 'its query changed') }}
+    {%- elif stopped -%}
+        {#- The column may have outdated values in the MV, because it was left out of the comparisons. -#}
+        {{ return('volatile_columns no longer contains ' ~ stopped | join(', ')) }}
     {%- elif names | map('lower') | list != options.unique_key | map('lower') | list -%}
         {{ return('unique_key changed from ' ~ names | join(', ') ~ ' to ' ~ options.unique_key | join(', ')) }}
     {%- elif changed -%}

@@ -257,7 +257,7 @@
         'sources': [{
             'role': 'upstream', 'relation': backfill.upstream.relation.render(), 'kind': backfill.upstream.kind, 'version': none,
         }],
-        'query': backfill.query, 'query_hash': backfill.query_hash,
+        'query': backfill.query, 'query_hash': backfill.query_hash, 'volatile_columns': backfill.options.volatile_columns or none,
         'query_columns': analysis.columns,
         'settings': dbt_backfill.get_result_settings(state.settings, analysis.used_settings),
         'key': dbt_backfill.with_order(dbt_backfill.keep_positions(analysis.key, state.committed), order),

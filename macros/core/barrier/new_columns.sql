@@ -23,34 +23,40 @@
       analysis (dict): see new_analysis.
 -#}
 {% macro find_other_columns(backfill, state, analysis) %}
-    {%- set last, syncs = state.committed, backfill.options.on_schema_change == 'sync_all_columns' -%}
-    {%- set as_before = dict(backfill, query=last.query, query_hash=last.query_hash) -%}
+    {%- set last, options, syncs = state.committed, backfill.options, backfill.options.on_schema_change == 'sync_all_columns' -%}
+    {%- set columns = dbt_backfill.get_mv_columns(backfill, backfill.query, backfill.upstream.relation.render()) -%}
+    {%- set names = columns | map(attribute='name') | list -%}
+    {#- The volatile columns of both queries. The option need not name a column that the query no longer returns. -#}
+    {%- set gone = (last.get('volatile_columns') or []) | map('lower') | reject('in', names | map('lower') | list) | list -%}
+    {%- set volatile = (options.volatile_columns or []) + gone -%}
+    {%- set as_before = dict(
+        backfill, query=last.query, query_hash=last.query_hash, options=dict(options, volatile_columns=volatile)
+    ) -%}
     {%- set other = dbt_backfill.find_difference(as_before, state.settings, dict(analysis, columns=last.query_columns), last) -%}
     {%- if other -%} {{ return({'columns': none, 'why': other}) }} {%- endif -%}
     {%- set filling, retyped = (dbt_backfill.get_filling(state) or {'columns': []}).columns, [] -%}
-    {%- set had = dbt_backfill._without_names(dbt_backfill.parse_columns(last.query_columns), filling) -%}
-    {%- set columns = dbt_backfill.get_mv_columns(backfill, backfill.query, backfill.upstream.relation.render()) -%}
-    {%- set gone = dbt_backfill._without_names(had + filling, columns) -%}
+    {%- set had = dbt_backfill.without_names(dbt_backfill.parse_columns(last.query_columns), filling | map(attribute='name')) -%}
+    {%- set gone = dbt_backfill.without_names(had + filling, names) -%}
     {#- The text of one type may be written with or without quotes. -#}
-    {%- set types = dbt_backfill.types_by_name(filling + (had if syncs else [])) -%}
+    {%- set types = dbt_backfill.types_by_name(filling + (had if syncs or volatile else [])) -%}
     {%- for column in columns -%}
         {%- set before = types.get(column.name | lower, column.type) -%}
         {%- if column.type | replace('`', '') != before | replace('`', '') -%} {%- do retyped.append(column) -%} {%- endif -%}
     {%- endfor -%}
-    {%- set kept = dbt_backfill._without_names(had, gone + retyped) -%}
-    {%- set others = dbt_backfill._without_names(columns, kept) -%}
+    {%- set kept = dbt_backfill.without_names(had, (gone + retyped) | map(attribute='name')) -%}
+    {%- set others = dbt_backfill.without_names(columns, kept | map(attribute='name')) -%}
     {%- set fills = dbt_backfill.find_widened(backfill.mv, others, retyped) if syncs else {'columns': others, 'why': none} -%}
     {%- if gone and not syncs -%}
         {%- set why = 'it no longer returns ' ~ gone | map(attribute='name') | join(', ') -%}
     {%- elif retyped and not syncs -%}
-        {%- set why = retyped[0].name ~ ', which is being filled, has another type' -%}
+        {%- set why = retyped[0].name ~ (' has another type' if volatile else ', which is being filled, has another type') -%}
     {%- elif fills.why -%}
         {%- set why = fills.why -%}
     {%- elif not gone + others -%}
         {%- set why = 'it returns no new column' -%}
     {%- else -%}
         {%- set left_out = 'new' if gone and not others else none if filling + gone + retyped else 'old' -%}
-        {%- set why = dbt_backfill._find_other_meaning(backfill, last, kept, left_out) -%}
+        {%- set why = dbt_backfill._find_other_meaning(backfill, last, kept, left_out, volatile) -%}
     {%- endif -%}
     {%- set other = {'fills': fills.columns, 'drops': gone | map(attribute='name') | list} -%}
     {{ return({'columns': none if why else other, 'why': why}) }}
@@ -62,35 +68,29 @@
 
     Two queries with the same plan may still differ: a plan prints a constant without its quotes and type, and does not print a cast of a
     constant. So the texts of the queries are compared as well. The texts are not compared if some columns are new while others are missing or have
-    other types. In this case the fill compares all columns of all rows anyway.
+    other types. In this case the fill compares all columns of all rows anyway. Columns that are `volatile` in one of the queries are not compared.
 
     Arguments:
       left_out (string or none): the query that must be a part of the other query, see leaves_entries_out. `old` if columns are only added, `new` if
         columns are only removed. It is none if the texts are not compared.
 -#}
-{% macro _find_other_meaning(backfill, plan, kept, left_out) %}
-    {%- set names, texts, other_values = kept | map(attribute='name') | list, [],
+{% macro _find_other_meaning(backfill, plan, kept, left_out, volatile) %}
+    {%- set kept, texts, other_values = dbt_backfill.without_names(kept, volatile), [],
         'it returns other rows, or other values in the columns that it had' -%}
+    {%- set names, query, before = kept | map(attribute='name') | list, dbt_backfill.get_lasting_query(backfill.query, volatile),
+        dbt_backfill.get_lasting_query(plan.query, volatile) -%}
     {%- for column in kept -%} {%- do texts.append(column.name ~ ': ' ~ column.type) -%} {%- endfor -%}
-    {%- set now = dbt_backfill.explain_comparably(backfill, backfill.query, names) -%}
+    {%- set now = dbt_backfill.explain_comparably(backfill, query, names) -%}
     {%- if now is none or now.columns != texts | join(', ') -%}
         {{ return('it returns an old column with another name or type') }}
-    {%- elif now != dbt_backfill.explain_comparably(backfill, plan.query, names) -%}
+    {%- elif now != dbt_backfill.explain_comparably(backfill, before, names) -%}
         {{ return(other_values) }}
-    {%- elif left_out == 'new' and not dbt_backfill.leaves_entries_out(backfill.query, plan.query) -%}
+    {%- elif left_out == 'new' and not dbt_backfill.leaves_entries_out(query, before) -%}
         {{ return('it does more than leave columns out, but no barrier would read the rows again to find the difference') }}
-    {%- elif left_out == 'old' and not dbt_backfill.leaves_entries_out(plan.query, backfill.query) -%}
+    {%- elif left_out == 'old' and not dbt_backfill.leaves_entries_out(before, query) -%}
         {{ return('it does more than add columns') }}
     {%- endif -%}
     {{ return(none) }}
-{% endmacro %}
-
-
-{#- Return the columns whose names do not occur in `others`. -#}
-{% macro _without_names(columns, others) %}
-    {%- set names, left = others | map(attribute='name') | map('lower') | list, [] -%}
-    {%- for column in columns if column.name | lower not in names -%} {%- do left.append(column) -%} {%- endfor -%}
-    {{ return(left) }}
 {% endmacro %}
 
 
@@ -109,7 +109,7 @@
     {%- set left = state.committed.get('drops') or [] if state.dirty else [] -%}
     {%- set properties = dbt_backfill.read_table_properties(backfill.mv) -%}
     {%- set known = dbt_backfill.parse_columns(state.committed.query_columns) -%}
-    {%- do dbt_backfill.check_new_columns(backfill.mv, properties, dbt_backfill._without_names(columns.fills, known), left) -%}
+    {%- do dbt_backfill.check_new_columns(backfill.mv, properties, dbt_backfill.without_names(columns.fills, known | map(attribute='name')), left) -%}
     {%- do dbt_backfill.check_altered_columns(backfill.mv, properties, columns) -%}
     {%- if state.get('upstream_version') is not none -%}
         {%- do dbt_backfill.check_query_at(backfill, dict(observed, altered=true), analysis, version) -%}
@@ -234,8 +234,8 @@
 
 {#- True if leaving out some entries of the SELECT lists of `other` gives `query`. -#}
 {% macro leaves_entries_out(query, other) %}
-    {%- set at, segments = namespace(found=0), dbt_backfill._get_segments(query) + [none] -%}
-    {%- for segment in dbt_backfill._get_segments(other) -%}
+    {%- set at, segments = namespace(found=0), dbt_backfill.get_segments(dbt_backfill.get_words(query)) + [none] -%}
+    {%- for segment in dbt_backfill.get_segments(dbt_backfill.get_words(other)) -%}
         {%- if segment == segments[at.found] -%}
             {%- set at.found = at.found + 1 -%}
         {%- elif not segment.is_entry -%}
@@ -243,38 +243,4 @@
         {%- endif -%}
     {%- endfor -%}
     {{ return(segments[at.found] is none) }}
-{% endmacro %}
-
-
-{#-
-    Return the parts of a query in order, as a list of {'is_entry', 'words'}: the entries of its SELECT lists, without the commas between them, and the
-    texts between the lists. A bracket within an entry, or that does not begin with a query, is only text: `hash(id, cast(1 as bigint))` is one entry.
-
-    `levels` has an item for each open bracket: `query` before and after a SELECT list, `list` in this list, and `text`. A list ends at the clause
-    after it. In `a is distinct from b` and in `1 as from, …` the word FROM begins no clause.
--#}
-{% macro _get_segments(query) %}
-    {%- set words, levels, segments = dbt_backfill.get_words(query), ['query'], [{'is_entry': false, 'words': []}] -%}
-    {%- for word in words -%}
-        {%- set key, level, next = word | lower, levels[-1], words[loop.index] | default('') | lower -%}
-        {%- set is_clause = loop.previtem | default('') | lower != 'distinct' and next not in ['from', 'where', ',', ')', '|', ''] -%}
-        {%- if level == 'list' and (key == ')' or key in ['from', 'where'] and is_clause or key == '|' and next == '>') -%}
-            {%- do levels.pop() -%} {%- do levels.append('query') -%}
-            {%- do segments.append({'is_entry': false, 'words': []}) -%}
-        {%- endif -%}
-        {%- if level == 'list' and key == ',' -%}
-            {%- do segments.append({'is_entry': true, 'words': []}) -%}
-        {%- else -%}
-            {%- do segments[-1].words.append(word) -%}
-        {%- endif -%}
-        {%- if key == '(' -%}
-            {%- do levels.append('query' if level == 'query' and next in ['select', 'with', 'from'] else 'text') -%}
-        {%- elif key == ')' -%}
-            {%- do levels.pop() -%}
-        {%- elif key == 'select' and level == 'query' -%}
-            {%- do levels.pop() -%} {%- do levels.append('list') -%}
-            {%- do segments.append({'is_entry': true, 'words': []}) -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {{ return(segments) }}
 {% endmacro %}

@@ -263,7 +263,7 @@
 -#}
 {% macro new_swap_plan(backfill, state, analysis, next, reason) %}
     {%- set filled, taken = next.state.committed, {} -%}
-    {%- for name in ['sources', 'query', 'query_hash', 'query_columns', 'vnode_count', 'backfill_mode', 'upstream_row_count'] -%}
+    {%- for name in ['sources', 'query', 'query_hash', 'query_columns', 'volatile_columns', 'vnode_count', 'backfill_mode', 'upstream_row_count'] -%}
         {%- do taken.update({name: filled.get(name)}) -%}
     {%- endfor -%}
     {{ return(dict(

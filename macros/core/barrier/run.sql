@@ -5,7 +5,7 @@
       'upstream': {'relation', 'kind'},
       'feed': the user's change table, see get_change_table; none if the upstream's own feed is read,
       'sql': the model's query with the text of the views in it, 'views': these views, see read_through_views,
-      'query': the same query with the upstream substituted, 'query_hash',
+      'query': the same query with the upstream substituted, 'query_hash': see get_lasting_query,
       'started_at': the start time of the model's run, for the time budget,
       'controls_of': only of a next generation: the id of the MV whose controls also apply to the next generation; else none,
       'source': the range source of a barrier, if that is a copy that several plans read, see get_source_read; else none,
@@ -23,12 +23,17 @@
     {%- set upstream = read.upstream -%}
     {%- set feed = dbt_backfill.get_change_table(options.change_feed, upstream.relation, sql)
         if options.change_feed and not upstream.get('feed') else none -%}
-    {%- set query = dbt_backfill.substitute_upstream(read.sql, upstream.relation) -%}
+    {%- set query, volatile = dbt_backfill.substitute_upstream(read.sql, upstream.relation), options.volatile_columns or [] -%}
+    {%- for name in volatile if '__bf_volatile' not in dbt_backfill.get_lasting_query(query, [name]) -%}
+        {%- do dbt_backfill.refuse("volatile_columns contains '" ~ name ~ "', but its query has no expression that ends with AS " ~ name,
+            'Write <expression> AS ' ~ name ~ ', or remove the name from volatile_columns') -%}
+    {%- endfor -%}
+    {%- set lasting = dbt_backfill.get_lasting_query(query, volatile) if volatile else query -%}
     {%- set relations = dbt_backfill.get_checked_relations(mv, options) -%}
     {%- do dbt_backfill.check_options_of_upstream(upstream, feed, options) -%}
     {{ return(dict(
         relations, options=options, upstream=upstream, feed=feed, sql=read.sql, views=read.views, query=query,
-        query_hash=local_md5(dbt_backfill.get_words(query) | join(' ')),
+        query_hash=local_md5(dbt_backfill.get_words(lasting) | join(' ')),
         started_at=modules.datetime.datetime.now(), controls_of=none, source=none, partitions=none, generation=none, merges_only=false,
     )) }}
 {% endmacro %}
@@ -73,11 +78,12 @@
 {% macro run_barriers(backfill, observed, rebuild, next=none) %}
     {%- set backfill = dict(backfill, partitions=observed.mv.partitions if observed.get('mv') else none) -%}
     {%- set committed = observed.state.committed -%}
-    {%- if backfill.options.on_query_change == 'rebuild' and not rebuild and dbt_backfill.differs_by_run(backfill.query, committed.query or '') -%}
+    {%- if backfill.options.on_query_change == 'rebuild' and not rebuild
+            and dbt_backfill.differs_by_run(backfill.query, committed.query or '', backfill.options.volatile_columns) -%}
         {#- Each run has another invocation_id. So each run would rebuild the MV, and no run would reach the end. -#}
         {%- do exceptions.warn(
-            'backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': its query contains the invocation_id of dbt as a literal. The MV keeps the '
-                ~ 'invocation_id of the run that built it until a --full-refresh'
+            'backfilled_mv ' ~ dbt_backfill.get_model_name(model) ~ ': its query contains the invocation_id of dbt as a literal outside of '
+                ~ 'volatile_columns. The MV keeps the invocation_id of the run that built it until a --full-refresh'
         ) -%}
         {%- set backfill = dict(backfill, query=committed.query, query_hash=committed.query_hash) -%}
     {%- endif -%}

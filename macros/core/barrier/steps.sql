@@ -162,7 +162,8 @@
       window (dict): the bounds of the window, with the field names of a plan's range.
 -#}
 {% macro get_comparing_merge_sql(backfill, state, plan, window) -%}
-    {%- set keys, names, columns, coalesced = plan.key, dbt_backfill.mv_columns(plan.key), dbt_backfill.get_table_columns(backfill.mv), [] -%}
+    {%- set keys, names, coalesced = plan.key, dbt_backfill.mv_columns(plan.key), [] -%}
+    {%- set compared = dbt_backfill.without_names(dbt_backfill.get_table_columns(backfill.mv), plan.get('volatile_columns')) -%}
     {%- for name in names -%}
         {%- do coalesced.append('coalesce(query.' ~ name ~ ', present.' ~ name ~ ') as ' ~ name) -%}
     {%- endfor -%}
@@ -183,7 +184,7 @@
         ) as present
         on {{ dbt_backfill.equal_keys(keys, 'query.', 'present.') }}
         where query.{{ names[0] }} is null or present.{{ names[0] }} is null
-            or {{ dbt_backfill.rows_differ(columns, 'present', 'query') }}
+            or {{ dbt_backfill.rows_differ(compared, 'present', 'query') }}
     {%- endset -%}
     {%- set bounds = dbt_backfill.window_predicate(keys, dbt_backfill.mv_columns(keys, 'mv.'), window) -%}
     {{ dbt_backfill.get_changes_merge_sql(backfill, plan, differing, bounds) }}
@@ -199,6 +200,7 @@
     {%- set keys = plan.key -%}
     {%- set scan = dbt_backfill.get_prefix_scan_sql(dbt_backfill.get_planned_read(backfill, plan), state, backfill, keys) -%}
     {%- set columns = dbt_backfill.get_table_columns(backfill.mv) -%}
+    {%- set compared = dbt_backfill.without_names(columns, plan.get('volatile_columns')) -%}
     {#- The fence is not a condition of the query: if Spark sees that the prefix is empty, it drops the prefix together with its conditions. -#}
     {%- set fence = dbt_backfill.get_fence(backfill, plan) -%}
     {%- set kept = dbt_backfill.unaltered_partition_predicate(backfill, columns) -%}
@@ -220,7 +222,7 @@
         )
     ) as prefix
     on {{ dbt_backfill.equal_keys(keys, 'mv.', 'prefix.') }}
-    when matched and {{ dbt_backfill.rows_differ(columns, 'mv', 'prefix') }}{{ mark.condition }} then update set *
+    when matched and {{ dbt_backfill.rows_differ(compared, 'mv', 'prefix') }}{{ mark.condition }} then update set *
     when not matched then insert *
     when not matched by source then delete
 {%- endmacro %}

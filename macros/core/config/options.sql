@@ -12,6 +12,7 @@
     {{ return({
         'unique_key': {'type': 'columns'},
         'upstream_key': {'type': 'columns'},
+        'volatile_columns': {'type': 'columns'},
         'backfill_rate_limit': {'type': 'integer', 'least': 0},
         'barriers_per_run': {'type': 'barriers'},
         'backfill_mode': {'type': 'choice', 'choices': ['arrangement', 'no_shuffle', 'snapshot']},
@@ -65,11 +66,14 @@
     {%- endif -%}
     {%- if not mistakes -%}
         {%- set keys, upstream_keys, vnodes = options.unique_key, options.upstream_key, options.backfill_vnodes -%}
+        {%- set volatile_keys = (options.volatile_columns or []) | map('lower') | select('in', keys | map('lower') | list) | list -%}
         {%- set too_high = (vnodes or []) | select('ge', options.vnode_count) | list -%}
         {%- set mistakes = [
             {'when': upstream_keys and upstream_keys | length != keys | length,
              'fact': 'upstream_key has ' ~ (upstream_keys or []) | length ~ ' columns, but unique_key has ' ~ keys | length,
              'change': 'Name, for each column of unique_key, the column of the upstream that it carries, in the same order'},
+            {'when': volatile_keys, 'fact': "volatile_columns contains '" ~ volatile_keys | join("', '") ~ "', which unique_key contains as well",
+             'change': 'Remove it from volatile_columns: a key must have the same value in each run'},
             {'when': vnodes is not none and options.backfill_mode != 'arrangement',
              'fact': "backfill_vnodes needs a position per vnode, but backfill_mode '" ~ options.backfill_mode ~ "' does not keep these positions",
              'change': "Remove backfill_vnodes, or set backfill_mode to 'arrangement'"},
@@ -185,7 +189,7 @@
 {% macro find_unknown_options() %}
     {%- set options, own, unknown, found = dbt_backfill.get_config(), dbt_backfill.get_options().keys() | list, [], [] -%}
     {%- set looks_like_ours = (
-        'backfil', 'barrier', 'vnode', 'check_k', 'on_quer', 'on_gap', 'upstream_k', 'live_v', 'change_feed', 'run_min', 'run_row', 'take_t',
+        'backfil', 'barrier', 'vnode', 'check_k', 'on_quer', 'on_gap', 'upstream_k', 'volatile_c', 'live_v', 'change_feed', 'run_min', 'run_row', 'take_t',
         'replica', 'compact', 'sort_when',
     ) -%}
     {%- for name in model.config.keys() | list + (options.get('meta') or {}).keys() | list -%}

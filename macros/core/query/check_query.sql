@@ -4,9 +4,10 @@
 
     The checks read the analyzed plan, because in the optimized plan `now()` is already a literal, and an unused window function is gone. One check
     reads the optimized plan, because only the optimized plan shows that a filter is always false. `explained`: see explain_query; `may_grow`: true if
-    the upstream may get another column without a gap, see upstream_traits; `views`: see read_through_views.
+    the upstream may get another column without a gap, see upstream_traits; `lasting`: see explain_lasting_query, without volatile columns it is
+    `explained` with the 'query'; `views`: see read_through_views.
 -#}
-{% macro check_query(explained, query, upstream, may_grow, views=[]) %}
+{% macro check_query(explained, query, upstream, may_grow, lasting, views=[]) %}
     {%- set instead = "Keep only filters and expressions over single rows of the upstream in this model, and put the rest into a model downstream" -%}
     {%- set words = {
         'Aggregate': 'an aggregate (GROUP BY, HAVING or an aggregate function)', 'Window': 'a window function', 'Distinct': 'a DISTINCT',
@@ -46,14 +47,15 @@
          'change': 'Read the upstream once; if one of these names is a field of the column ' ~ upstream.schema
             ~ ', write an alias of the upstream before the column'},
     ]) -%}
+    {%- set plan = lasting.analyzed | join('\n') -%}
     {%- set makes_moments = modules.re.search(' as [^()]*timestamp|to_timestamp', plan) is not none -%}
-    {%- set words = dbt_backfill.get_words(query) -%}
-    {%- do dbt_backfill._check_words(words, may_grow, makes_moments, explained.optimized | join('\n')) -%}
+    {%- set words = dbt_backfill.get_words(lasting.query) -%}
+    {%- do dbt_backfill._check_words(words, may_grow, makes_moments, lasting.optimized | join('\n')) -%}
     {#- Only a struct or a map has fields. -#}
     {%- if may_grow and '<' in explained.upstream_columns | map(attribute='type') | join -%} {%- do dbt_backfill._check_fields(words, plan) -%} {%- endif -%}
     {#- If the upstream later gets a column with the name of an alias, Spark would read the column wherever the same SELECT reads the alias. In the
         plan, the expression that reads the alias is in a projection right above the projection of the alias. -#}
-    {%- for line in explained.analyzed if may_grow -%}
+    {%- for line in lasting.analyzed if may_grow -%}
         {%- set above = loop.previtem | default('') -%}
         {%- set is_split = dbt_backfill.plan_operator(line) == 'Project' and dbt_backfill.plan_operator(above) == 'Project' -%}
         {%- for name, id in modules.re.findall(' AS ([^#]+)#(\\d+)', line if is_split else '') if '#' ~ id in above -%}
@@ -164,8 +166,9 @@
 {% macro refuse_unrepeatable(what) %}
     {%- do dbt_backfill.refuse(
         'its query uses ' ~ what ~ ', which gives another value when the same row is read again',
-        'Take the value from a column of the upstream, or add the value in a downstream model. If ' ~ what
-            ~ ' is only text in a string literal, build this literal with concat'
+        'Take the value from a column of the upstream, or add the value in a downstream model. '
+            ~ ('' if what == '_metadata' else 'If a column says when or by which run its row was written, write it as <expression> AS <name>, and '
+                ~ 'list the name in volatile_columns. ') ~ 'If ' ~ what ~ ' is only text in a string literal, build this literal with concat'
     ) -%}
 {% endmacro %}
 

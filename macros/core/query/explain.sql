@@ -13,18 +13,20 @@
 
     Refuse a query that does not run, or that lacks a column of unique_key. `query`, `upstream`: see substitute_upstream. `read`: a version of the
     upstream, as text after FROM; its columns are returned as 'upstream_columns'. An older version may have fewer columns than the query reads.
+    `without`: the names of columns of the query that are not selected. With `without`, return none if the query does not run.
 -#}
-{% macro explain_query(query, upstream, unique_key, read) %}
+{% macro explain_query(query, upstream, unique_key, read, without=[]) %}
     {%- set selected, key, key_types = [], [], [] -%}
     {%- for column in unique_key -%} {%- do selected.append(dbt_backfill.identifier(column) ~ ' as __bf_key_' ~ loop.index) -%} {%- endfor -%}
     {%- set sql -%}
-select {{ selected | join(', ') }}, * except (__bf_read), 0 as __bf_end, __bf_read.*
+select {{ selected | join(', ') }}, * except ({{ dbt_backfill.identifiers(without) ~ ', ' if without }}__bf_read), 0 as __bf_end, __bf_read.*
 from (select *, (select struct(*) from {{ read }} where false) as __bf_read from (
 {{ dbt_backfill.get_query_sql(query, upstream) }}
 ) as __bf_query)
     {%- endset -%}
     {%- set plan = dbt_backfill.run_explain('check the query', sql) -%}
     {%- set error, analyzed = dbt_backfill.find_plan_error(plan), dbt_backfill.plan_section(plan, 'Analyzed') -%}
+    {%- if error and without -%} {{ return(none) }} {%- endif -%}
     {%- if error -%}
         {%- for column in unique_key if 'name `' ~ column | replace('`', '``') ~ '` cannot be resolved' in error -%}
             {%- do dbt_backfill.refuse("its query does not return the column '" ~ column ~ "' of unique_key",
@@ -60,6 +62,28 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
         'analyzed': plans.analyzed, 'optimized': plans.optimized,
         'names': (columns + [{'name': '__bf_end'}] + upstream_columns) | map(attribute='name') | list,
     }) }}
+{% endmacro %}
+
+
+{#-
+    Return the result of explain_query for the query without its volatile columns, and this query as 'query'. So the plans, the settings that they
+    need and the words of the query do not depend on the expressions of these columns. Refuse a query that uses a volatile column anywhere else: the
+    optimized plan still has the expression of get_lasting_query, although the column itself is not selected. `read`: see explain_query.
+-#}
+{% macro explain_lasting_query(backfill, read) %}
+    {%- set volatile, analyzed = backfill.options.volatile_columns, [] -%}
+    {%- set query = dbt_backfill.get_lasting_query(backfill.query, volatile) -%}
+    {%- set lasting = dbt_backfill.explain_query(query, backfill.upstream.relation, backfill.options.unique_key, read, volatile) -%}
+    {%- if lasting is none or '__bf_volatile' in lasting.optimized | join('\n') -%}
+        {%- do dbt_backfill.refuse(
+            'its query uses a column of volatile_columns (' ~ volatile | join(', ') ~ ') in a filter or in another column, or does not return it',
+            'Remove this use: the rows of the MV and its other columns must not depend on the run'
+        ) -%}
+    {%- endif -%}
+    {%- for line in lasting.analyzed -%}
+        {%- do analyzed.append(modules.re.sub('nullif\\(uuid\\([^()]*\\([^()]*\\)\\), __bf_volatile\\)', '', line)) -%}
+    {%- endfor -%}
+    {{ return(dict(lasting, analyzed=analyzed, query=query)) }}
 {% endmacro %}
 
 

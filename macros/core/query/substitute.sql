@@ -30,16 +30,76 @@
 {% endmacro %}
 
 
-{#- Return the words and signs of a query in order, without comments. A string literal is one word, and a name in backticks is one word. -#}
-{% macro get_words(query) %}
-    {%- set words = [] -%}
+{#-
+    Return the words and signs of a query in order, without comments. A string literal is one word, and a name in backticks is one word. If `spaced`,
+    a word begins with the white space before it, so the joined words are the query again. White space replaces each comment.
+-#}
+{% macro get_words(query, spaced=false) %}
+    {%- set words, space = [], '\\s*' if spaced else '' -%}
     {%- for token in dbt_backfill.tokens(query | trim | trim(';')) if token.kind != 'comment' -%}
         {#- A number or a name with points in it is one word: `1 .5` is not `1.5`, and `1e - 5` is not `1e-5`. -#}
+        {%- set text = ' ' ~ token.text if spaced else token.text -%}
         {%- do words.extend(
-            modules.re.findall('[\\w.]+(?:(?<=[eE])[+-]\\w+)?|[^\\w\\s]', token.text) if token.kind == 'code' else [token.text]
+            modules.re.findall(space ~ '(?:[\\w.]+(?:(?<=[eE])[+-]\\w+)?|[^\\w\\s])', text) if token.kind == 'code' else [text]
         ) -%}
     {%- endfor -%}
     {{ return(words) }}
+{% endmacro %}
+
+
+{#-
+    Return the parts of a query (`words`: see get_words) in order, as a list of {'is_entry', 'words'}: the entries of its SELECT lists, without the
+    commas between them, and the texts between the lists. A bracket within an entry, or that does not begin with a query, is only text: `hash(id,
+    cast(1 as bigint))` is one entry.
+
+    `levels` has an item for each open bracket: `query` before and after a SELECT list, `list` in this list, and `text`. A list ends at the clause
+    after it. In `a is distinct from b` and in `1 as from, …` the word FROM begins no clause.
+-#}
+{% macro get_segments(words) %}
+    {%- set levels, segments, keys = ['query'], [{'is_entry': false, 'words': []}], words | map('trim') | map('lower') | list -%}
+    {%- for word in words -%}
+        {%- set key, level, next = keys[loop.index0], levels[-1], keys[loop.index] | default('') -%}
+        {%- set is_clause = loop.previtem | default('') | trim | lower != 'distinct' and next not in ['from', 'where', ',', ')', '|', ''] -%}
+        {%- if level == 'list' and (key == ')' or key in ['from', 'where'] and is_clause or key == '|' and next == '>') -%}
+            {%- do levels.pop() -%} {%- do levels.append('query') -%}
+            {%- do segments.append({'is_entry': false, 'words': []}) -%}
+        {%- endif -%}
+        {%- if level == 'list' and key == ',' -%}
+            {%- do segments.append({'is_entry': true, 'words': []}) -%}
+        {%- else -%}
+            {%- do segments[-1].words.append(word) -%}
+        {%- endif -%}
+        {%- if key == '(' -%}
+            {%- do levels.append('query' if level == 'query' and next in ['select', 'with', 'from'] else 'text') -%}
+        {%- elif key == ')' and levels | length > 1 -%}
+            {%- do levels.pop() -%}
+        {%- elif key == 'select' and level == 'query' -%}
+            {%- do levels.pop() -%} {%- do levels.append('list') -%}
+            {%- do segments.append({'is_entry': true, 'words': []}) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(segments) }}
+{% endmacro %}
+
+
+{#-
+    Return the query with another expression for each column that the option `volatile_columns` names (`volatile`, none without the option). The
+    result is the same for two queries that differ only in these expressions. The new expression is not a constant, so the optimized plan of the
+    result shows where else the query uses the column, see explain_lasting_query. The result has no comments.
+
+    Only an entry of a SELECT list that ends with `as` and the name is changed. Other text that may define the column stays, so a change of this text
+    is a changed query.
+-#}
+{% macro get_lasting_query(query, volatile) %}
+    {%- if not volatile -%} {{ return(query) }} {%- endif -%}
+    {%- set names, parts = volatile | map('lower') | list, [] -%}
+    {%- for segment in dbt_backfill.get_segments(dbt_backfill.get_words(query, spaced=true)) -%}
+        {%- set words = segment.words | map('trim') | list -%}
+        {%- set is_volatile = segment.is_entry and words[-2:-1] | join | lower == 'as' and words[-1].strip('`') | lower in names -%}
+        {%- do parts.append(',' if segment.is_entry and loop.previtem.is_entry else '') -%}
+        {%- do parts.append(" nullif(uuid(), '__bf_volatile') as " ~ words[-1] if is_volatile else segment.words | join) -%}
+    {%- endfor -%}
+    {{ return(parts | join) }}
 {% endmacro %}
 
 

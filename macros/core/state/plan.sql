@@ -24,6 +24,7 @@
       next_bounds, bounds_complete: the ends of the next ranges (in a fill, of the next windows); bounds_complete is true if these ends reach the end
         of the upstream
       query, query_hash, query_columns, settings: see get_result_settings for the settings
+      volatile_columns: the names of the query's columns that are left out of comparisons, see get_lasting_query; none without the option
       key: a list of {name, upstream, type, position: the column of the progress table, order: see is_descending}
       vnode_count, backfill_mode, backfill_rate_limit
       mv_version: only of the plan that adopts a table: the version of the table before its keys were checked
@@ -56,7 +57,7 @@
         'epoch', 'plan_id', 'backfill_id', 'kind', 'reason', 'sources', 'upstream_row_count', 'range_low', 'range_high', 'last_range',
         'vnodes', 'vnode_row_counts', 'range_row_count', 'sweeps', 'at_once', 'touched', 'fills', 'drops', 'fill_low', 'fill_high',
         'last_fill', 'filled_row_count', 'removes_duplicates', 'generation', 'next_bounds', 'bounds_complete', 'query', 'query_hash', 'query_columns',
-        'settings', 'key', 'vnode_count', 'backfill_mode', 'backfill_rate_limit', 'invocation_id', 'mv_version',
+        'volatile_columns', 'settings', 'key', 'vnode_count', 'backfill_mode', 'backfill_rate_limit', 'invocation_id', 'mv_version',
     ] -%}
         {%- if name not in counts and shaped.get(name) is not none -%} {%- do stored.update({name: shaped[name]}) -%} {%- endif -%}
     {%- endfor -%}

@@ -29,6 +29,14 @@
 {% endmacro %}
 
 
+{#- Return the columns that are not named in `names`, in upper or lower case. -#}
+{% macro without_names(columns, names) %}
+    {%- set names, left = (names or []) | map('lower') | list, [] -%}
+    {%- for column in columns if column.name | lower not in names -%} {%- do left.append(column) -%} {%- endfor -%}
+    {{ return(left) }}
+{% endmacro %}
+
+
 {#- Return the types of a table's columns: {name in lower case: type}. -#}
 {% macro get_column_types(relation) %}
     {{ return(dbt_backfill.types_by_name(dbt_backfill.get_table_columns(relation))) }}

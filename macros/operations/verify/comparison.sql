@@ -1,7 +1,8 @@
 {#-
-    Return the result of observe_operated with two more entries: 'key', the key of the committed plan with the MV's column names, and 'columns', see
-    get_table_columns. Refuse an MV whose barrier is not committed. Also refuse an MV whose definition cannot be evaluated any more: its upstream
-    version no longer exists, or a setting of the session has changed since the last barrier.
+    Return the result of observe_operated with three more entries: 'key', the key of the committed plan with the MV's column names; 'columns', see
+    get_table_columns; and 'compared', those of the columns that are compared: not the volatile columns of the committed plan. Refuse an MV whose
+    barrier is not committed. Also refuse an MV whose definition cannot be evaluated any more: its upstream version no longer exists, or a setting of
+    the session has changed since the last barrier.
 -#}
 {% macro observe_verified(node) %}
     {%- set verified = dbt_backfill.observe_operated(node) -%}
@@ -24,7 +25,10 @@
             ) -%}
         {%- endif -%}
     {%- endif -%}
-    {{ return(dict(verified, key=dbt_backfill.get_mv_keys(plan.key), columns=dbt_backfill.get_table_columns(verified.mv))) }}
+    {%- set columns = dbt_backfill.get_table_columns(verified.mv) -%}
+    {{ return(dict(
+        verified, key=dbt_backfill.get_mv_keys(plan.key), columns=columns, compared=dbt_backfill.without_names(columns, plan.get('volatile_columns')),
+    )) }}
 {% endmacro %}
 
 
@@ -78,7 +82,7 @@
     {%- set stage = dbt_backfill.identifier([
         verified.mv.schema, verified.mv.identifier, 'differing', verified.state.epoch, invocation_id | replace('-', '')
     ] | join('__')) -%}
-    {%- set columns = dbt_backfill.get_compared_columns(verified.columns) -%}
+    {%- set columns = dbt_backfill.get_compared_columns(verified.compared) -%}
     {%- set keys = dbt_backfill.mv_columns(verified.key) | join(', ') -%}
     {%- set present = dbt_backfill.get_present_sql(verified, verified.state) -%}
     {%- set selected = dbt_backfill.selection_predicate(selection, verified.key) -%}
@@ -99,7 +103,7 @@
                     from {{ present }}
                     where {{ selected }}
                 )
-                group by {{ dbt_backfill.identifiers(verified.columns | map(attribute='name')) }}
+                group by {{ dbt_backfill.identifiers(verified.compared | map(attribute='name')) }}
                 having sum(__bf_count) != 0
             )
             group by {{ keys }};

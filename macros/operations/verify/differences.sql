@@ -4,7 +4,7 @@
 -#}
 {% macro get_differences_sql(verified, selection, found) -%}
     {%- set columns = dbt_backfill.identifiers(verified.columns | map(attribute='name')) -%}
-    {%- set compared = dbt_backfill.comparable_columns(verified.columns, 'row.').values() | join(', ') -%}
+    {%- set compared = dbt_backfill.comparable_columns(verified.compared, 'row.').values() | join(', ') -%}
     {%- set names, joined = dbt_backfill.mv_columns(verified.key), [] -%}
     {%- for name in names -%} {%- do joined.append('sides.' ~ name ~ ' <=> stage.' ~ name) -%} {%- endfor -%}
     {%- set keys = names | join(', ') -%}
@@ -48,11 +48,13 @@
         {%- do joined.append('differences.' ~ name ~ ' <=> sampled.' ~ name) -%}
         {%- do key.append(dbt_backfill.text_expression('differences.' ~ name, verified.key[loop.index0].type)) -%}
     {%- endfor -%}
-    {%- set promised = dbt_backfill.comparable_columns(verified.columns, '__bf_promised[0].') -%}
-    {%- set present = dbt_backfill.comparable_columns(verified.columns, '__bf_present[0].') -%}
+    {%- set promised = dbt_backfill.comparable_columns(verified.compared, '__bf_promised[0].') -%}
+    {%- set present = dbt_backfill.comparable_columns(verified.compared, '__bf_present[0].') -%}
     {%- for column in verified.columns -%}
         {%- do row.append(dbt_backfill.text_expression('row.' ~ dbt_backfill.identifier(column.name), column.type)) -%}
-        {%- do changed.append('if(' ~ promised[column.name] ~ ' <=> ' ~ present[column.name] ~ ', -1, ' ~ loop.index0 ~ ')') -%}
+        {%- if column in verified.compared -%}
+            {%- do changed.append('if(' ~ promised[column.name] ~ ' <=> ' ~ present[column.name] ~ ', -1, ' ~ loop.index0 ~ ')') -%}
+        {%- endif -%}
     {%- endfor -%}
     {%- set keys = names | join(', ') -%}
     {%- set sql -%}

@@ -157,10 +157,12 @@
 {% endmacro %}
 
 
+{#- Return what identifies the plan of staged rows. The expression of a volatile column says which columns are staged, but is not in the hash. -#}
 {% macro _get_plan_of_stage(plan) %}
     {%- set source = dbt_backfill.get_source(plan) -%}
     {{ return({
-        'epoch': plan.epoch, 'backfill_id': plan.backfill_id, 'kind': plan.kind, 'query_hash': plan.query_hash, 'vnodes': plan.get('vnodes'),
+        'epoch': plan.epoch, 'backfill_id': plan.backfill_id, 'kind': plan.kind,
+        'query_hash': local_md5(plan.query) if plan.get('volatile_columns') else plan.query_hash, 'vnodes': plan.get('vnodes'),
         'low': plan.get('range_low'), 'fill_low': plan.get('fill_low'), 'upstream': source.id, 'feed': source.definition,
     }) }}
 {% endmacro %}

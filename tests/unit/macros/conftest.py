@@ -182,6 +182,7 @@ def options() -> dict[str, Any]:
     return {
         "unique_key": ["k", "shard"],
         "upstream_key": None,
+        "volatile_columns": None,
         "backfill_rate_limit": 10,
         "barriers_per_run": 1,
         "backfill_mode": "arrangement",

@@ -25,6 +25,7 @@ def test_only_unique_key_has_to_be_given(read: Any) -> None:
     assert read() == {
         "unique_key": ["id"],
         "upstream_key": None,
+        "volatile_columns": None,
         "backfill_rate_limit": None,
         "barriers_per_run": 1,
         "backfill_mode": "arrangement",
@@ -80,6 +81,7 @@ def test_a_run_with_a_budget_goes_on_until_it_is_spent_unless_barriers_are_count
         ("unique_key", ("b", "a"), ["b", "a"]),
         ("upstream_key", "k", ["k"]),
         ("upstream_key", None, None),
+        ("volatile_columns", "v", ["v"]),
         ("backfill_rate_limit", 0, 0),
         ("backfill_rate_limit", 10**12, 10**12),
         ("backfill_rate_limit", None, None),
@@ -244,6 +246,7 @@ def test_a_missing_unique_key_is_refused_with_an_example(
     [
         *("backfill_ratelimit", "backfil_mode", "barrier_per_run", "vnodes", "vnode_counts"),
         *("check_keys", "on_query_changed", "on_gaps", "upstream_keys", "change_feeds"),
+        "volatile_column",
         *("run_minute", "run_row", "barriers_seconds", "take_turn", "compact_ever"),
     ],
 )
@@ -253,7 +256,8 @@ def test_a_misspelt_option_is_refused_with_the_names_there_are(
     text = (
         f"there is no option '{name}'. Correct or remove it, or move it into meta if another tool "
         "reads it. The options of a backfilled_mv are unique_key, "
-        "upstream_key, backfill_rate_limit, barriers_per_run, backfill_mode, vnode_count, "
+        "upstream_key, volatile_columns, backfill_rate_limit, barriers_per_run, "
+        "backfill_mode, vnode_count, "
         "backfill_vnodes, backfill_order, backfill_partitions, check_key, on_query_change, "
         "on_schema_change, on_gap, on_foreign_write, replace_existing, full_refresh_mode, "
         "live_view, file_format, change_feed, run_minutes, run_rows, barrier_seconds, take_turns, "
@@ -390,6 +394,15 @@ def test_an_option_in_meta_is_checked_as_any(read: Any, refused: Any) -> None:
 
 def test_an_option_of_the_config_goes_before_the_one_in_meta(read: Any) -> None:
     assert read(vnode_count=8, meta={"vnode_count": 16})["vnode_count"] == 8
+
+
+def test_a_key_is_not_volatile(read: Any, refused: Any) -> None:
+    assert read(unique_key="a", volatile_columns=["b"])["volatile_columns"] == ["b"]
+    with refused(
+        "volatile_columns contains 'b', which unique_key contains as well. Remove it from "
+        "volatile_columns: a key must have the same value in each run."
+    ):
+        read(unique_key=["a", "b"], volatile_columns=["c", "B"])
 
 
 def test_upstream_key_needs_a_column_for_each_of_unique_key(read: Any, refused: Any) -> None:

@@ -18,6 +18,11 @@ def verified(
     keys: list[dict[str, str]],
     make_state: Callable[..., Any],
 ) -> dict[str, Any]:
+    columns = [
+        SimpleNamespace(name="k", type="bigint"),
+        SimpleNamespace(name="shard", type="int"),
+        SimpleNamespace(name="m", type="map<string,int>"),
+    ]
     return {
         **relations,
         "name": "mv",
@@ -25,9 +30,6 @@ def verified(
         "location_root": None,
         "state": make_state(),
         "key": macros.call("get_mv_keys", keys),
-        "columns": [
-            SimpleNamespace(name="k", type="bigint"),
-            SimpleNamespace(name="shard", type="int"),
-            SimpleNamespace(name="m", type="map<string,int>"),
-        ],
+        "columns": columns,
+        "compared": columns,
     }

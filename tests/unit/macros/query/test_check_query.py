@@ -41,7 +41,8 @@ def check(macros: Macros, up: Any) -> Check:
                 line = f"{merged.pop()}\n{line}"
             merged.append(line)
         explained = {"analyzed": merged, "optimized": optimized}
-        macros.call("check_query", explained, query, up, may_grow)
+        lasting = {**explained, "query": query}
+        macros.call("check_query", explained, query, up, may_grow, lasting)
 
     return check
 

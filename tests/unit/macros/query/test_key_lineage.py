@@ -78,7 +78,9 @@ def test_a_column_with_a_comma_in_its_name_is_found(macros: Macros) -> None:
 def test_a_key_that_is_an_expression_is_refused(macros: Macros, key: str, refused: Any) -> None:
     with refused(
         "the column 'id' of unique_key is an expression, not a column of the upstream. Select the "
-        "primary key of the upstream unchanged (another name is fine)."
+        "primary key of the upstream unchanged (another name is fine), "
+        "and name it in unique_key. A surrogate key can be a column beside it, with its own "
+        "unique test."
     ):
         _lineage(macros, [key], ["id"], ["bigint"])
 

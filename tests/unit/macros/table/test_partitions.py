@@ -90,7 +90,8 @@ def test_a_repair_looks_at_the_rows_that_it_writes(
     macros: Macros, backfill: Any, make_state: Any, make_plan: Any
 ) -> None:
     """Every statement that writes rows into the MV checks their partition values."""
-    known = {"partitions": ["region"], "columns": macros.call("parse_columns", COLUMNS)}
+    columns = macros.call("parse_columns", COLUMNS)
+    known = {"partitions": ["region"], "columns": columns, "compared": columns}
     repaired = {**backfill, **known, "state": make_state(), "key": make_plan()["key"]}
     macros.call("run_repair", repaired, {"low": None, "high": None}, {"stage": "`found`"})
 
