@@ -104,6 +104,21 @@ def test_a_row_has_the_run_that_wrote_it_last(up: Project) -> None:
     assert assert_writes_nothing(up, up.run).message("mv") == "CAUGHT UP"
 
 
+@pytest.mark.every_profile
+@pytest.mark.parametrize("kind", ["view", "ephemeral"])
+def test_a_view_or_an_ephemeral_model_may_define_the_columns(up: Project, kind: str) -> None:
+    stage = f"{{{{ config(materialized='{kind}') }}}}\n{QUERY}"
+    mv = model("select * from {{ ref('stage') }} where id < 100", volatile_columns=VOLATILE)
+    up.write({"stage": stage, "mv": mv}, sources=["up"], properties=data_tests(up, "mv"))
+    up.run()
+    first = stamps(up)
+    up.sql("update {schema}.up set name = 'new' where id = 2")
+    up.run()
+    assert kept(up, first) == set(first) - {2}
+    assert_exact(up)
+    assert up.run().message("mv") == "CAUGHT UP"
+
+
 @any_connection
 @pytest.mark.core("session-delta", "session-iceberg")
 @pytest.mark.every_profile
