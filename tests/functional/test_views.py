@@ -10,14 +10,10 @@ from collections.abc import Callable
 import pytest
 
 from support.checks import assert_made_nothing, assert_refused, model, source
-from support.profiles import at_home_on_iceberg
+from support.profiles import at_home_on_iceberg, with_views
 from support.project import Project
 
 pytestmark = at_home_on_iceberg
-
-with_views = pytest.mark.profiles(
-    "session-delta", "thrift-delta", "thrift-iceberg", reason="its catalog has no views"
-)
 
 VIEW = "{{ config(materialized='view') }}\n"
 EPHEMERAL = "{{ config(materialized='ephemeral') }}\n"

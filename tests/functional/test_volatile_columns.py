@@ -21,7 +21,7 @@ from support.checks import (
     source,
     statuses,
 )
-from support.profiles import any_connection, at_home_on_iceberg
+from support.profiles import any_connection, at_home_on_iceberg, with_views
 from support.project import Crash, MakeProject, Proceed, Project, RunResult, crash_before
 
 pytestmark = at_home_on_iceberg
@@ -105,7 +105,7 @@ def test_a_row_has_the_run_that_wrote_it_last(up: Project) -> None:
 
 
 @pytest.mark.every_profile
-@pytest.mark.parametrize("kind", ["view", "ephemeral"])
+@pytest.mark.parametrize("kind", [pytest.param("view", marks=with_views), "ephemeral"])
 def test_a_view_or_an_ephemeral_model_may_define_the_columns(up: Project, kind: str) -> None:
     stage = f"{{{{ config(materialized='{kind}') }}}}\n{QUERY}"
     mv = model("select * from {{ ref('stage') }} where id < 100", volatile_columns=VOLATILE)

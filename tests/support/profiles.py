@@ -57,6 +57,10 @@ needs_tables_of_spark = pytest.mark.profiles(
     reason="Iceberg's Hadoop catalog has no views",
 )
 
+with_views = pytest.mark.profiles(
+    SESSION_DELTA.name, *THRIFT, reason="the Iceberg catalog of session-iceberg has no views"
+)
+
 at_home_on_iceberg = pytest.mark.home(
     "session-iceberg", reason="fastest here, and independent of the table format"
 )
