@@ -25,6 +25,11 @@
     {%- if existing is none or not existing.is_view -%}
         {{ return({'relation': relation, 'existing': existing, 'sql': sql, 'views': views}) }}
     {%- endif -%}
+    {%- set times = dbt_backfill.tokens(sql, relation) | selectattr('kind', 'equalto', 'upstream') | list | length -%}
+    {%- if times > 1 -%}
+        {%- do dbt_backfill.refuse('its query contains the name of the view ' ~ relation.render() ~ ' ' ~ times ~ ' times',
+            'Read the view once; if one of these names is a field of a column, write an alias of the view before the column') -%}
+    {%- endif -%}
     {%- set view = dbt_backfill.read_view(relation) -%}
     {%- set with_its_text -%}
 with {{ dbt_backfill.identifier(relation.identifier) }} as (
@@ -33,7 +38,7 @@ with {{ dbt_backfill.identifier(relation.identifier) }} as (
 {{ view.text }}
     )
 )
-select * from (
+(
 {{ dbt_backfill.substitute_upstream(sql, relation) }}
 )
     {%- endset -%}
@@ -70,6 +75,8 @@ select * from (
         {'when': created_in != current,
          'fact': 'its query reads the view ' ~ name ~ ', which was created with the current schema ' ~ created_in
             ~ ', but the current schema is ' ~ current, 'change': 'Create the view again, as dbt run --select does for a model'},
+        {'when': facts.get('view_schema_mode') == 'EVOLUTION', 'fact': 'its query reads the view ' ~ name ~ ', whose columns change with its table',
+         'change': 'Create the view without WITH SCHEMA EVOLUTION'},
         {'when': collation != 'UTF8_BINARY', 'fact': 'its query reads the view ' ~ name ~ ', which has the default collation ' ~ collation,
          'change': 'Create the view without DEFAULT COLLATION'},
     ]) -%}
@@ -105,7 +112,11 @@ from (select *, (select struct(*) from {{ view.render() }} where false) as __bf_
         {#- A table that is named without its schema is not distinguished from a common table expression: both names have one part. -#}
         {%- if parts | length > 1 -%} {%- do names.append(parts) -%} {%- endif -%}
     {%- endfor -%}
-    {%- if names | length != 1 -%}
+    {%- if 'RelationTimeTravel ' in parsed -%}
+        {%- do dbt_backfill.refuse('its query reads the view ' ~ name ~ ', which reads its table at a fixed version, which never changes',
+            'Remove the AS OF clause from the view') -%}
+    {%- endif -%}
+    {%- if names | length != 1 or '/' in names[0][-1] -%}
         {%- do dbt_backfill.refuse(
             'its query reads the view ' ~ name ~ ', whose query reads '
                 ~ (names | map('join', '.') | join(', ') if names else 'no table that is named with its schema'),
@@ -118,11 +129,11 @@ from (select *, (select struct(*) from {{ view.render() }} where false) as __bf_
             if dbt_backfill.plan_operator(line) != 'View' -%}
         {%- do operators.append(line) -%}
     {%- endfor -%}
-    {%- set schema, table = names[0][:-1] | join('.'), names[0][-1] -%}
-    {%- set schema = schema[14:] if schema.startswith('spark_catalog.') else schema -%}
+    {%- set quoted, parts = [], names[0][1:] if names[0] | length > 2 and names[0][0] == 'spark_catalog' else names[0] -%}
+    {%- for part in parts -%} {%- do quoted.append(part if modules.re.fullmatch('\\w+', part) else dbt_backfill.identifier(part)) -%} {%- endfor -%}
     {{ return({
         'name': name, 'text': facts.view_text, 'columns': columns | join(', '), 'operators': operators,
         'settings': facts.view_creation_spark_configuration,
-        'reads': dbt_backfill.parse_relation(schema ~ '.' ~ (table if modules.re.fullmatch('\\w+', table) else dbt_backfill.identifier(table))),
+        'reads': dbt_backfill.parse_relation(quoted | join('.')),
     }) }}
 {% endmacro %}

@@ -250,3 +250,52 @@ def test_a_view_without_stored_settings_is_refused_if_they_matter(
 
     assert_refused(refused, "mv", "divides", "spark.sql.ansi.enabled, not set, but in this session")
     assert refused.message("p").startswith("BARRIER 1")
+
+
+@pytest.mark.profiles("session-delta", reason="reads Delta's paths and versions")
+def test_a_view_that_is_no_plain_query_of_one_table_is_refused(
+    new_project: Callable[[], Project],
+) -> None:
+    project = new_upstream(new_project())
+    path = project.sql("describe detail {schema}.up")[0].location
+    views = {
+        "evolves": "{schema}.up",
+        "fixed": "{schema}.up version as of 1",
+        "path": f"delta.`{path}`",
+    }
+    for name, table in views.items():
+        mode = "with schema evolution" if name == "evolves" else ""
+        project.sql(f"create view {{schema}}.{name} {mode} as select * from {table}")
+    project.sql(
+        "create view {schema}.item as select id, named_struct('item', n) as s from {schema}.up"
+    )
+    models = {f"of_{n}": model(f"select id from {source(n)}") for n in ("evolves", "fixed", "path")}
+    twice = f"select id, {project.schema}.item as n from {source('item')}"
+    models["twice"] = model(twice.replace(f"{project.schema}.item", "{{ this.schema }}.item"))
+    project.write(models, sources=["evolves", "fixed", "path", "item"])
+
+    refused = project.fail()
+
+    assert_refused(refused, "of_evolves", "whose columns change with its table")
+    assert_refused(refused, "of_fixed", "at a fixed version")
+    assert_refused(refused, "of_path", "delta.", "Read one table in the view")
+    assert_refused(refused, "twice", "contains the name of the view", "2 times")
+
+
+@pytest.mark.profiles("session-delta", reason="sets the session by SQL")
+def test_a_view_that_is_created_again_with_other_settings_is_refused_without_changes(
+    new_project: Callable[[], Project],
+) -> None:
+    project = new_upstream(new_project())
+    create = "create or replace view {schema}.divides as select id, 10 / n as part from {schema}.up"
+    project.sql(create)
+    project.write({"mv": model(f"select * from {source('divides')}")}, sources=["divides"])
+    project.run()
+    assert project.run().message("mv") == "CAUGHT UP"
+    project.sql("set spark.sql.ansi.enabled = true")
+    project.sql(create)
+    project.sql("set spark.sql.ansi.enabled = false")
+
+    assert_refused(project.fail(), "mv", "the stored value of spark.sql.ansi.enabled, true")
+    project.sql(create)
+    assert project.run().message("mv") == "CAUGHT UP"

@@ -256,10 +256,10 @@ OTHERS = {
         {"volatile_columns": ["changed_at"]},
         "its query has no expression that ends with AS changed_at",
     ),
-    "not_returned": (
-        f"select id from (select id, now() as loaded_at from {UP})",
+    "file": (
+        f"select id, input_file_name() as loaded_at from {UP}",
         {},
-        "or does not return it",
+        "input_file_name()",
     ),
     "key": (
         f"select loaded_at as id from (select uuid() as loaded_at from {UP})",
@@ -290,6 +290,8 @@ OTHERS = {
 }  # type: dict[str, tuple[Any, ...]]
 
 ACCEPTED = {
+    "not_returned": f"select id, name as t from (select id, name, now() as loaded_at from {UP})",
+    "renamed": f"select id, loaded_at as t from (select id, now() as loaded_at from {UP})",
     "passed_on": f"with a as (select id, name, now() as loaded_at from {UP})"
     " select id, name, loaded_at from a where name <> 'x'",
     "of_the_same_name": f"select id, now() as changed_at from {UP} where changed_at > '2020-01-01'",

@@ -48,7 +48,7 @@
     {%- if traits.get('metadata_columns') -%}
         {%- do dbt_backfill.check_hidden_columns(upstream, explained.upstream_columns, traits.metadata_columns) -%}
     {%- endif -%}
-    {%- set lasting = dbt_backfill.explain_lasting_query(backfill, read_from) if backfill.options.volatile_columns
+    {%- set lasting = dbt_backfill.explain_lasting_query(backfill, read_from, explained) if backfill.options.volatile_columns
         else dict(explained, query=backfill.sql) -%}
     {%- do dbt_backfill.check_query(explained, backfill.sql, upstream, traits.takes_added_columns, lasting, backfill.get('views') or []) -%}
     {%- if traits.stages_ranges -%} {%- do dbt_backfill.ask(backfill.upstream, 'check_query')(explained) -%} {%- endif -%}
@@ -238,6 +238,9 @@
     {%- set is_replaced = planned and dbt_backfill.replaces_mv(planned) -%}
     {%- set last = planned if is_replaced else state.committed -%}
     {%- set reason = dbt_backfill.find_difference(backfill, state.settings, analysis, last) -%}
+    {%- if not reason and backfill.get('views') -%}
+        {%- do dbt_backfill.check_settings_of_views(backfill.views, state.settings, last.get('settings') or {}) -%}
+    {%- endif -%}
     {%- set alters = options.on_schema_change in ['append_new_columns', 'sync_all_columns'] and not is_replaced -%}
     {%- set found = dbt_backfill.find_other_columns(backfill, state, analysis) if reason and alters else {'columns': none, 'why': none} -%}
     {%- if found.columns or not reason -%} {{ return({'rebuild': none, 'columns': found.columns}) }} {%- endif -%}
@@ -362,9 +365,10 @@
         {%- for name, value in view.settings.items() if name in used or dbt_backfill.default_of_result_setting(name) is not none -%}
             {%- do stored.update({name: value}) -%}
         {%- endfor -%}
-        {#- Delta sets this one in each session that reads a Delta table, so it may be missing from the view. Delta and Iceberg read no files by it. -#}
-        {%- set of_delta = 'spark.sql.parquet.fieldId.read.enabled' -%}
-        {%- if of_delta in settings -%} {%- do stored.update({of_delta: settings[of_delta]}) -%} {%- endif -%}
+        {#- Spark stores no settings of the first three kinds with a view. Delta sets the last one in each session that reads a Delta table. Delta and
+            Iceberg read no files by it. -#}
+        {%- set of_session = ('spark.sql.analyzer.', 'spark.sql.execution.', 'spark.sql.optimizer.', 'spark.sql.parquet.fieldId.read.enabled') -%}
+        {%- for name, value in settings.items() if name.startswith(of_session) -%} {%- do stored.update({name: value}) -%} {%- endfor -%}
         {%- set changed = dbt_backfill.find_changed_setting({'settings': stored}, settings) -%}
         {%- if changed -%}
             {%- do dbt_backfill.refuse(

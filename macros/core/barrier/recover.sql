@@ -34,7 +34,9 @@
         {#- If the plan has the committed query, the plan is not compared with the model's current query. The current query may have other columns,
             which the MV gets after this plan. If the current query differs in more than columns, the run was refused earlier or rebuilds the MV. -#}
         {%- set alters = options.on_schema_change in ['append_new_columns', 'sync_all_columns'] and plan.query_hash == state.committed.query_hash -%}
-        {%- set as_planned = dict(backfill, query=plan.query, query_hash=plan.query_hash) if alters else backfill -%}
+        {%- set as_planned = dict(
+            backfill, query=plan.query, query_hash=plan.query_hash, options=dict(options, volatile_columns=plan.get('volatile_columns'))
+        ) if alters else backfill -%}
         {%- if not is_swap -%} {%- do dbt_backfill.check_model_of_plan(as_planned, state.settings, plan) -%} {%- endif -%}
     {%- endif -%}
     {#- Log a line for the user, because the plan may fail again, as in the earlier run. -#}

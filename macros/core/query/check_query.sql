@@ -72,6 +72,8 @@
     {%- set cast = modules.re.search(
         '(?i)(?:cast|date|timestamp\\w*)\\(\\s*((?:now|today|tomorrow|yesterday)\\b)(?!#)([^(),]*?)\\s*(?: as (?:date|timestamp)|\\)|, None\\b)', plan
     ) -%}
+    {#- A volatile column may not use the file either: Spark cannot tell it in a query that reads keys again. -#}
+    {%- set call = call or modules.re.search('(?i)(?<![\\w.#])(input_file_\\w+)\\((?!\\)#)', explained.analyzed | join) -%}
     {%- if call -%} {%- do dbt_backfill.refuse_unrepeatable(call[1] | lower ~ '()') -%} {%- endif -%}
     {%- if cast -%} {%- do dbt_backfill.refuse_unrepeatable("'" ~ cast[1] ~ cast[2] ~ "' as a date or time") -%} {%- endif -%}
     {%- if explained.optimized[0].startswith('LocalRelation <empty>') -%}
@@ -167,8 +169,8 @@
     {%- do dbt_backfill.refuse(
         'its query uses ' ~ what ~ ', which gives another value when the same row is read again',
         'Take the value from a column of the upstream, or add the value in a downstream model. '
-            ~ ('' if what == '_metadata' else 'If a column says when or by which run its row was written, write it as <expression> AS <name>, and '
-                ~ 'list the name in volatile_columns. ') ~ 'If ' ~ what ~ ' is only text in a string literal, build this literal with concat'
+            ~ ('' if what == '_metadata' or what.startswith('input_file_') else 'If a column says when or by which run its row was written, '
+                ~ 'write it as <expression> AS <name>, and list the name in volatile_columns. ') ~ 'If ' ~ what ~ ' is only text in a string literal, build this literal with concat'
     ) -%}
 {% endmacro %}
 

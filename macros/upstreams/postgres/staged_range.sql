@@ -24,7 +24,7 @@
     {%- do dbt_backfill.check_postgres_table(observed.facts, names, keys, dbt_backfill.get_name_of(backfill)) -%}
     {%- do dbt_backfill.check_feed_table(backfill.upstream.feed, columns) -%}
     {%- do dbt_backfill.check_postgres_key_zone(observed, plan.key, dbt_backfill.get_name_of(backfill)) -%}
-    {%- set left = none if again else dbt_backfill._find_staged(backfill, plan) -%}
+    {%- set left = none if again else dbt_backfill._find_staged(backfill, plan, names) -%}
     {%- set plan = dict(plan, **left.window) if left else plan -%}
     {%- set noted = left or dbt_backfill.run_stage(backfill, state, observed, plan, columns) -%}
     {%- set seconds, kept = backfill.upstream.feed.wait_seconds, noted.columns | map(attribute='name') | list -%}
@@ -157,12 +157,10 @@
 {% endmacro %}
 
 
-{#- Return what identifies the plan of staged rows. The expression of a volatile column says which columns are staged, but is not in the hash. -#}
 {% macro _get_plan_of_stage(plan) %}
     {%- set source = dbt_backfill.get_source(plan) -%}
     {{ return({
-        'epoch': plan.epoch, 'backfill_id': plan.backfill_id, 'kind': plan.kind,
-        'query_hash': local_md5(plan.query) if plan.get('volatile_columns') else plan.query_hash, 'vnodes': plan.get('vnodes'),
+        'epoch': plan.epoch, 'backfill_id': plan.backfill_id, 'kind': plan.kind, 'query_hash': plan.query_hash, 'vnodes': plan.get('vnodes'),
         'low': plan.get('range_low'), 'fill_low': plan.get('fill_low'), 'upstream': source.id, 'feed': source.definition,
     }) }}
 {% endmacro %}
@@ -172,7 +170,7 @@
     Return the rows that a previous run has staged for the same plan but did not use, because the feed was late; none if there are no such rows.
     Refuse a table that this package did not create, because staging would empty the table.
 -#}
-{% macro _find_staged(backfill, plan) %}
+{% macro _find_staged(backfill, plan, needed) %}
     {%- set existing = dbt_backfill.load_table(backfill.staged) -%}
     {%- if existing is none -%} {{ return(none) }} {%- endif -%}
     {%- set properties = dbt_backfill.read_listed_properties(existing, backfill.staged) -%}
@@ -184,7 +182,9 @@
     {#- Spark hides a property that looks like a secret, for example because of a column's name. -#}
     {%- if not (noted or '').startswith('{') -%} {{ return(none) }} {%- endif -%}
     {%- set noted = fromjson(noted) -%}
-    {%- if noted.plan != dbt_backfill._get_plan_of_stage(plan) -%} {{ return(none) }} {%- endif -%}
+    {#- The expression of a volatile column may have changed and may now read a column that was not staged. -#}
+    {%- set lacking = needed | reject('in', (noted.columns or []) | map(attribute='name') | list) | list -%}
+    {%- if noted.plan != dbt_backfill._get_plan_of_stage(plan) or lacking -%} {{ return(none) }} {%- endif -%}
     {%- do log(dbt_backfill.get_name_of(backfill) ~ ' continues with the ' ~ '{:,}'.format(noted.rows)
         ~ ' rows that an earlier run has read for its barrier ' ~ plan.epoch, info=true) -%}
     {{ return(noted) }}
