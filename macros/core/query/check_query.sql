@@ -72,7 +72,7 @@
     {%- set cast = modules.re.search(
         '(?i)(?:cast|date|timestamp\\w*)\\(\\s*((?:now|today|tomorrow|yesterday)\\b)(?!#)([^(),]*?)\\s*(?: as (?:date|timestamp)|\\)|, None\\b)', plan
     ) -%}
-    {#- A volatile column may not use the file either: Spark cannot tell it in a query that reads keys again. -#}
+    {#- A volatile column may not use the file either: Spark reports no file in a query that reads keys again. -#}
     {%- set call = call or modules.re.search('(?i)(?<![\\w.#])(input_file_\\w+)\\((?!\\)#)', explained.analyzed | join) -%}
     {%- if call -%} {%- do dbt_backfill.refuse_unrepeatable(call[1] | lower ~ '()') -%} {%- endif -%}
     {%- if cast -%} {%- do dbt_backfill.refuse_unrepeatable("'" ~ cast[1] ~ cast[2] ~ "' as a date or time") -%} {%- endif -%}
