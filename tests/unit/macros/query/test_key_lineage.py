@@ -18,12 +18,14 @@ def _lineage(
     types: list[str],
     upstream_key: list[str] | None = None,
     relation: str = RELATION,
+    below: tuple[str, ...] = (),
 ) -> list[tuple[str, str, str]]:
     """Return the lineage of these key columns. Spark prints them before the query's own columns."""
     entries = [f"{key} AS __bf_key_{n}#{90 + n}" for n, key in enumerate(keys, start=1)]
     projection = f"Project [{', '.join([*entries, 'x#80 AS y#81'])}]"
-    limits = ["+- GlobalLimit 2147483647", "   +- LocalLimit 2147483647"]
-    explained = {"optimized": [projection, *limits, f"      +- {relation}"], "key_types": types}
+    lines = [projection, "+- GlobalLimit 2147483647", "   +- LocalLimit 2147483647"]
+    lines += [f"   +- Project [{entries}]" for entries in below]
+    explained = {"optimized": [*lines, f"      +- {relation}"], "key_types": types}
     found = macros.call("key_lineage", explained, unique_key, upstream_key)
     return [(key["name"], key["upstream"], key["type"]) for key in found]
 
@@ -90,6 +92,36 @@ def test_a_second_key_column_that_is_an_expression_is_refused_by_its_name(
 ) -> None:
     with refused("the column 's' of unique_key is an expression, not"):
         _lineage(macros, ["id#10L", "(shard#11 + 1)"], ["id", "s"], ["bigint", "int"])
+
+
+@pytest.mark.parametrize(
+    "below",
+    [
+        ("x#1, id#10L AS k#20L, v#14",),
+        ("k#20L", "id#10L AS j#19L, name a, b#13, j#19L AS k#20L"),
+        ("j#19L AS k#20L, x#3", "name a, b#13 AS n#4, id#10L AS j#19L"),
+    ],
+)
+def test_a_key_is_followed_through_the_projections_below(
+    macros: Macros, below: tuple[str, ...]
+) -> None:
+    assert _lineage(macros, ["k#20L"], ["k"], ["bigint"], below=below) == [("k", "id", "bigint")]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "-id#10L AS k#20L",
+        "(id#10L + 1) AS k#20L",
+        "cast(th#12 as bigint) AS k#20L",
+        "id#9 AS k#20L",
+    ],
+)
+def test_a_key_that_is_an_expression_below_is_refused(
+    macros: Macros, refused: Any, entry: str
+) -> None:
+    with refused("the column 'k' of unique_key is an expression"):
+        _lineage(macros, ["k#20L"], ["k"], ["bigint"], below=(f"v#14, {entry}, id#10L",))
 
 
 def test_a_column_of_another_relation_is_refused(macros: Macros, refused: Any) -> None:

@@ -1,0 +1,88 @@
+{#-
+    For a model downstream: return what changed in an MV since the model's own last run, as {
+      'rows': the changes, as text for FROM: the columns of the MV, and _change_type: 'delete' with a row as it was, 'insert' with a row as it is now.
+        An update is a delete and an insert. In the first run of the model, and in a full refresh, these are the rows of the MV as inserts,
+      'table': the MV at the version of the newest change, as text for FROM,
+      'mark': an expression for the column mv_version of the model. The next run reads the changes after the greatest mark that the model has stored
+    }
+
+    A model that reads the MV itself instead of `table` may be wrong: a row that is written twice between two runs is in the changes once, so a state
+    that only this model has seen would never be corrected.
+
+    Refuse an MV that is not in the graph or does not exist, an MV without a change feed, and a model whose last mark the feed no longer reaches.
+
+    Arguments:
+      mv (relation): the MV, by ref().
+      since (relation): the table with the column mv_version; by default the model itself.
+-#}
+{% macro changes_of(mv, since=none) %}
+    {%- if not execute -%} {{ return({'rows': mv.render(), 'table': mv.render(), 'mark': "''"}) }} {%- endif -%}
+    {#- With --empty and --sample, ref() has only some rows. Such a run stores no mark. -#}
+    {%- set whole, since = mv.replace(limit=none, event_time_filter=none), since or this -%}
+    {%- if whole.render() != mv.render() -%}
+        {{ return({'rows': "(select *, 'insert' as _change_type from " ~ mv.render() ~ ')', 'table': mv.render(), 'mark': 'cast(null as string)'}) }}
+    {%- endif -%}
+    {%- set node = dbt_backfill._find_mv_of(whole) -%}
+    {%- set existing = dbt_backfill.load_table(whole, reads=true) -%}
+    {%- do dbt_backfill.refuse_first([
+        {'when': not node, 'fact': 'changes_of reads ' ~ whole.render() ~ ', which is no backfilled_mv of the project',
+         'change': 'Pass a backfilled_mv, as ref() returns it'},
+        {'when': not existing, 'fact': 'changes_of reads ' ~ whole.render() ~ ', which does not exist', 'change': 'Run that model first'},
+    ]) -%}
+    {%- set upstream = {'relation': whole, 'kind': dbt_backfill.get_table_format(existing, whole)} -%}
+    {%- set mark = dbt_backfill.run_table('read the last mark', 'select max(mv_version) from ' ~ since.render())[0][0] if is_incremental() else none -%}
+    {%- set committed = fromjson(mark.partition(' ')[2]) if mark else none -%}
+    {%- set observed = dbt_backfill.ask(upstream, 'read_upstream')(upstream, committed) -%}
+    {%- do dbt_backfill.ask(upstream, 'check_feed')(observed) -%}
+    {%- set gap = dbt_backfill.ask(upstream, 'upstream_gap')(observed, committed) if committed else none -%}
+    {%- if gap -%}
+        {%- do dbt_backfill.refuse(
+            'changes_of cannot read the changes of ' ~ whole.render() ~ ' since the last run, because '
+                ~ gap.reason | replace('the upstream', 'that table') | replace('the last barrier', 'the last run'),
+            (gap.refusal.change ~ '. Then run' if gap.refusal else 'Run') ~ ' this model once with --full-refresh'
+        ) -%}
+    {%- endif -%}
+    {%- set table = dbt_backfill.ask(upstream, 'upstream_read')(upstream, observed.version) -%}
+    {%- set has_moved = committed and committed.version != observed.version -%}
+    {%- set rows = dbt_backfill._get_changed_rows_sql(upstream, observed, committed.version, node) if has_moved
+        else "select *, 'insert' as _change_type from " ~ table ~ (' where false' if committed else '') -%}
+    {%- set now = {'kind': upstream.kind, 'id': observed.id, 'version': observed.version, 'committed_at': observed.committed_at} -%}
+    {#- The number of the mark is one more than the last number, so the greatest mark is the last one, whatever the clocks say. -#}
+    {%- set number = mark.partition(' ')[0] | int + 1 if mark else 1 -%}
+    {{ return({'rows': '(' ~ rows ~ ')', 'table': table, 'mark': dbt_backfill.string_literal('%012d ' % number ~ tojson(now))}) }}
+{% endmacro %}
+
+
+{#- Return the node of the backfilled_mv whose table this is, here or (with --defer) in another environment; none if there is no such model. -#}
+{% macro _find_mv_of(relation) %}
+    {%- for node in dbt_backfill.find_backfilled_mvs() -%}
+        {%- for place in [node, node.get('defer_relation')] if place and dbt_backfill.get_node_relation(place).render() == relation.render() -%}
+            {{ return(node) }}
+        {%- endfor -%}
+    {%- endfor -%}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{#- Return a select of the changes of an MV after a version. The statements that the feed needs are sent here, because a model is one statement. -#}
+{% macro _get_changed_rows_sql(upstream, observed, version, node) %}
+    {%- set types, keys, unique_key = {}, [], dbt_backfill.as_list(dbt_backfill.get_option_of(node, 'unique_key')) -%}
+    {%- for column in dbt_backfill.get_table_columns(upstream.relation) -%} {%- do types.update({column.name | lower: column}) -%} {%- endfor -%}
+    {%- for name in unique_key -%}
+        {%- set column = types[name | lower] -%}
+        {%- do keys.append({'name': column.name, 'upstream': column.name, 'type': column.type}) -%}
+    {%- endfor -%}
+    {%- set view = dbt_backfill.identifier(this.identifier ~ '__changes_of__' ~ local_md5(upstream.relation.render() ~ invocation_id)[:12]) -%}
+    {%- set changes = dbt_backfill.ask(upstream, 'upstream_changes')(observed, version, observed.version, keys, view) -%}
+    {%- set at = namespace(events=changes.events) -%}
+    {%- for statement in changes.setup or [] -%}
+        {%- if changes.declarations -%}
+            {#- The statement sets a variable of a script to a struct of texts. -#}
+            {%- set texts = dbt_backfill.run_json('list the changed files', 'select to_json(' ~ statement.partition(' = ')[2] ~ ')')[0] -%}
+            {%- for literal in changes.literals -%} {%- set at.events = at.events | replace(literal, texts[literal.split('.')[1]]) -%} {%- endfor -%}
+        {%- else -%}
+            {%- do dbt_backfill.run_table('list the changes', statement) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return("select * except (__bf_version, __bf_is_upsert), if(__bf_is_upsert, 'insert', 'delete') as _change_type from (" ~ at.events ~ ')') }}
+{% endmacro %}
