@@ -3,6 +3,7 @@
         materialized='backfilled_mv',
         unique_key=['departure_hour', 'carrier', 'flight'],
         backfill_rate_limit=50000,
+        tblproperties={} if target.name.endswith('iceberg') else {'delta.enableChangeDataFeed': 'true'},
     )
 }}
 

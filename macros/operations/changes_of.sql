@@ -74,15 +74,15 @@
     {%- endfor -%}
     {%- set view = dbt_backfill.identifier(this.identifier ~ '__changes_of__' ~ local_md5(upstream.relation.render() ~ invocation_id)[:12]) -%}
     {%- set changes = dbt_backfill.ask(upstream, 'upstream_changes')(observed, version, observed.version, keys, view) -%}
-    {%- set at = namespace(events=changes.events) -%}
+    {%- set events = [changes.events] -%}
     {%- for statement in changes.setup or [] -%}
         {%- if changes.declarations -%}
             {#- The statement sets a variable of a script to a struct of texts. -#}
             {%- set texts = dbt_backfill.run_json('list the changed files', 'select to_json(' ~ statement.partition(' = ')[2] ~ ')')[0] -%}
-            {%- for literal in changes.literals -%} {%- set at.events = at.events | replace(literal, texts[literal.split('.')[1]]) -%} {%- endfor -%}
+            {%- for literal in changes.literals -%} {%- do events.append(events[-1] | replace(literal, texts[literal.split('.')[1]])) -%} {%- endfor -%}
         {%- else -%}
             {%- do dbt_backfill.run_table('list the changes', statement) -%}
         {%- endif -%}
     {%- endfor -%}
-    {{ return("select * except (__bf_version, __bf_is_upsert), if(__bf_is_upsert, 'insert', 'delete') as _change_type from (" ~ at.events ~ ')') }}
+    {{ return("select * except (__bf_version, __bf_is_upsert), if(__bf_is_upsert, 'insert', 'delete') as _change_type from (" ~ events[-1] ~ ')') }}
 {% endmacro %}

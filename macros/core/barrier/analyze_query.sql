@@ -109,14 +109,14 @@
             else before.split(' AS __bf_key_' ~ loop.index0 ~ '#')[-1].partition(', ')[2] -%}
         {%- set name, sign, id = expression.rpartition('#') -%}
         {#- Spark keeps several projections if it would have to compute an expression twice. Then the alias is in a projection below. -#}
-        {%- set at = namespace(name=name, id=id.rstrip('L')) -%}
-        {%- for _ in range(8) -%}
-            {%- set alias = ' AS ' ~ modules.re.escape(at.name ~ '#' ~ at.id) ~ 'L?(?=[,\\]])' -%}
-            {%- set found = modules.re.search('(?:\\[|, )([^#]*)#(\\d+)L?' ~ alias, plan) if at.id not in attributes else none -%}
-            {%- if found -%} {%- set at.name, at.id = found.groups() -%} {%- endif -%}
+        {%- set names = [(name, id.rstrip('L'))] -%}
+        {%- for _ in range(8) if names[-1][1] not in attributes -%}
+            {%- set alias = ' AS ' ~ modules.re.escape(names[-1] | join('#')) ~ 'L?(?=[,\\]])' -%}
+            {%- do names.extend(modules.re.findall('(?:\\[|, )([^#]*)#(\\d+)L?' ~ alias, plan)[:1]) -%}
         {%- endfor -%}
-        {%- set type, upstream = explained.key_types[loop.index0], attributes.get(at.id, '') -%}
-        {%- if not upstream or upstream | lower != at.name | lower -%}
+        {%- set name, id = names[-1] -%}
+        {%- set type, upstream = explained.key_types[loop.index0], attributes.get(id, '') -%}
+        {%- if not upstream or upstream | lower != name | lower -%}
             {#- Spark pads the value of a char(n) column when it reads the column. So the value is an expression, and Spark does not push filters on
                 expressions down to files. -#}
             {%- if 'readSidePadding(' in expression or 'readSidePadding(' in plan and ') AS ' ~ expression in plan -%}
