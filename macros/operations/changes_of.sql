@@ -26,7 +26,7 @@
     {%- set existing = dbt_backfill.load_table(whole, reads=true) -%}
     {%- do dbt_backfill.refuse_first([
         {'when': not node, 'fact': 'changes_of reads ' ~ whole.render() ~ ', which is no backfilled_mv of the project',
-         'change': 'Pass a backfilled_mv, as ref() returns it'},
+         'change': 'Give changes_of a backfilled_mv, as ref() returns it'},
         {'when': not existing, 'fact': 'changes_of reads ' ~ whole.render() ~ ', which does not exist', 'change': 'Run that model first'},
     ]) -%}
     {%- set upstream = {'relation': whole, 'kind': dbt_backfill.get_table_format(existing, whole)} -%}
