@@ -9,29 +9,38 @@
     A model that reads the MV itself instead of `table` may be wrong: a row that is written twice between two runs is in the changes once, so a state
     that only this model has seen would never be corrected.
 
-    Refuse an MV that is not in the graph or does not exist, an MV without a change feed, and a model whose last mark the feed no longer reaches.
+    Refuse an MV that is not in the graph or does not exist, an MV without a change feed, and a model whose last mark is lost or is out of the reach of
+    the feed. Only a command that runs the model reads the MV.
 
     Arguments:
       mv (relation): the MV, by ref().
       since (relation): the table with the column mv_version; by default the model itself.
 -#}
 {% macro changes_of(mv, since=none) %}
-    {%- if not execute -%} {{ return({'rows': mv.render(), 'table': mv.render(), 'mark': "''"}) }} {%- endif -%}
-    {#- With --empty and --sample, ref() has only some rows. Such a run stores no mark. -#}
+    {#- With --empty and --sample, ref() has only some rows. Such a run stores no mark, and changes no group that is complete. -#}
     {%- set whole, since = mv.replace(limit=none, event_time_filter=none), since or this -%}
-    {%- if whole.render() != mv.render() -%}
-        {{ return({'rows': "(select *, 'insert' as _change_type from " ~ mv.render() ~ ')', 'table': mv.render(), 'mark': 'cast(null as string)'}) }}
+    {%- set runs = execute and flags.WHICH in ['run', 'build', 'retry', 'show'] -%}
+    {%- set unread = ' where false' if runs and is_incremental() else '' -%}
+    {%- if not runs or whole.render() != mv.render() -%}
+        {{ return({
+            'rows': "(select *, 'insert' as _change_type from " ~ mv.render() ~ unread ~ ')', 'table': mv.render(), 'mark': 'cast(null as string)'
+        }) }}
     {%- endif -%}
-    {%- set node = dbt_backfill._find_mv_of(whole) -%}
-    {%- set existing = dbt_backfill.load_table(whole, reads=true) -%}
+    {%- set node, existing = dbt_backfill._find_mv_of(whole), dbt_backfill.load_table(whole, reads=true) -%}
+    {%- set kind = dbt_backfill.get_table_format(existing, whole) if existing and not existing.is_view else none -%}
     {%- do dbt_backfill.refuse_first([
         {'when': not node, 'fact': 'changes_of reads ' ~ whole.render() ~ ', which is no backfilled_mv of the project',
          'change': 'Give changes_of a backfilled_mv, as ref() returns it'},
         {'when': not existing, 'fact': 'changes_of reads ' ~ whole.render() ~ ', which does not exist', 'change': 'Run that model first'},
+        {'when': kind not in ['delta', 'iceberg'], 'fact': 'changes_of reads ' ~ whole.render() ~ ', which is neither a Delta nor an Iceberg table',
+         'change': 'Run that model first'},
     ]) -%}
-    {%- set upstream = {'relation': whole, 'kind': dbt_backfill.get_table_format(existing, whole)} -%}
-    {%- set mark = dbt_backfill.run_table('read the last mark', 'select max(mv_version) from ' ~ since.render())[0][0] if is_incremental() else none -%}
+    {%- set upstream, mark = {'relation': whole, 'kind': kind}, dbt_backfill._read_last_mark(since) if is_incremental() else none -%}
     {%- set committed = fromjson(mark.partition(' ')[2]) if mark else none -%}
+    {%- if committed and committed.relation != whole.render() -%}
+        {%- do dbt_backfill.refuse('changes_of reads ' ~ whole.render() ~ ', but the last mark in mv_version is of ' ~ committed.relation,
+            'Read the changes of one MV in a model. If the model has another MV now, run it once with --full-refresh') -%}
+    {%- endif -%}
     {%- set observed = dbt_backfill.ask(upstream, 'read_upstream')(upstream, committed) -%}
     {%- do dbt_backfill.ask(upstream, 'check_feed')(observed) -%}
     {%- set gap = dbt_backfill.ask(upstream, 'upstream_gap')(observed, committed) if committed else none -%}
@@ -44,12 +53,25 @@
     {%- endif -%}
     {%- set table = dbt_backfill.ask(upstream, 'upstream_read')(upstream, observed.version) -%}
     {%- set has_moved = committed and committed.version != observed.version -%}
-    {%- set rows = dbt_backfill._get_changed_rows_sql(upstream, observed, committed.version, node) if has_moved
+    {%- set rows = dbt_backfill._get_changed_rows_sql(upstream, observed, committed.version, node, since) if has_moved
         else "select *, 'insert' as _change_type from " ~ table ~ (' where false' if committed else '') -%}
-    {%- set now = {'kind': upstream.kind, 'id': observed.id, 'version': observed.version, 'committed_at': observed.committed_at} -%}
+    {%- set now = dict(upstream, relation=whole.render(), id=observed.id, version=observed.version, committed_at=observed.committed_at) -%}
     {#- The number of the mark is one more than the last number, so the greatest mark is the last one, whatever the clocks say. -#}
     {%- set number = mark.partition(' ')[0] | int + 1 if mark else 1 -%}
     {{ return({'rows': '(' ~ rows ~ ')', 'table': table, 'mark': dbt_backfill.string_literal('%012d ' % number ~ tojson(now))}) }}
+{% endmacro %}
+
+
+{#- Return the greatest mark in the column mv_version; none if the table is empty. Refuse rows without a mark: their groups may be outdated. -#}
+{% macro _read_last_mark(since) %}
+    {%- set named = dbt_backfill.get_table_columns(since) | map(attribute='name') | map('lower') | list -%}
+    {%- set found = dbt_backfill.run_table('read the last mark', 'select max(mv_version), count(*) from ' ~ since.render())[0]
+        if 'mv_version' in named else [none, 1] -%}
+    {%- if found[0] is none and found[1] | int > 0 -%}
+        {%- do dbt_backfill.refuse(since.render() ~ ' has rows, but no mark of changes_of in a column mv_version',
+            'Select the mark as mv_version, and run this model once with --full-refresh') -%}
+    {%- endif -%}
+    {{ return(found[0]) }}
 {% endmacro %}
 
 
@@ -65,14 +87,19 @@
 
 
 {#- Return a select of the changes of an MV after a version. The statements that the feed needs are sent here, because a model is one statement. -#}
-{% macro _get_changed_rows_sql(upstream, observed, version, node) %}
+{% macro _get_changed_rows_sql(upstream, observed, version, node, since) %}
     {%- set types, keys, unique_key = {}, [], dbt_backfill.as_list(dbt_backfill.get_option_of(node, 'unique_key')) -%}
     {%- for column in dbt_backfill.get_table_columns(upstream.relation) -%} {%- do types.update({column.name | lower: column}) -%} {%- endfor -%}
     {%- for name in unique_key -%}
-        {%- set column = types[name | lower] -%}
+        {%- set column = types.get(name | lower) -%}
+        {%- if not column -%}
+            {%- do dbt_backfill.refuse('changes_of reads ' ~ upstream.relation.render() ~ ', which lacks the column ' ~ name ~ ' of its unique_key',
+                'Run that model first') -%}
+        {%- endif -%}
         {%- do keys.append({'name': column.name, 'upstream': column.name, 'type': column.type}) -%}
     {%- endfor -%}
-    {%- set view = dbt_backfill.identifier(this.identifier ~ '__changes_of__' ~ local_md5(upstream.relation.render() ~ invocation_id)[:12]) -%}
+    {%- set id = local_md5([upstream.relation.render(), since.render(), invocation_id] | join(' '))[:12] -%}
+    {%- set view = dbt_backfill.identifier(this.identifier ~ '__changes_of__' ~ id) -%}
     {%- set changes = dbt_backfill.ask(upstream, 'upstream_changes')(observed, version, observed.version, keys, view) -%}
     {%- set events = [changes.events] -%}
     {%- for statement in changes.setup or [] -%}
