@@ -147,7 +147,7 @@ def test_what_is_no_mv_is_refused(new_project: Callable[[], Project]) -> None:
     project.sql("create view {schema}.orders as select 1 as order_id")
     assert_refused(project.fail("--select", "daily_revenue"), "daily_revenue", "is neither a Delta")
     project.sql("drop view {schema}.orders")
-    project.run()
+    project.run("--select", "orders", "daily_revenue")
     project.sql("update {schema}.daily_revenue set mv_version = null")
     refused = project.fail("--select", "daily_revenue")
     assert_refused(refused, "daily_revenue", "no mark of changes_of", "--full-refresh")
