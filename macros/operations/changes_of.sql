@@ -17,19 +17,23 @@
       since (relation): the table with the column mv_version; by default the model itself.
 -#}
 {% macro changes_of(mv, since=none) %}
-    {#- With --empty and --sample, ref() has only some rows. Such a run stores no mark, and changes no group that is complete. -#}
     {%- set whole, since = mv.replace(limit=none, event_time_filter=none), since or this -%}
     {%- set runs = execute and flags.WHICH in ['run', 'build', 'retry', 'show'] -%}
-    {%- set unread = ' where false' if runs and is_incremental() else '' -%}
+    {#- With --empty and --sample, ref() has only some rows. Such a run stores no mark, and changes no group of a table that exists. -#}
     {%- if not runs or whole.render() != mv.render() -%}
-        {{ return({
-            'rows': "(select *, 'insert' as _change_type from " ~ mv.render() ~ unread ~ ')', 'table': mv.render(), 'mark': 'cast(null as string)'
-        }) }}
+        {%- set rows = "(select *, 'insert' as _change_type from " ~ mv.render() ~ (' where false)' if runs and is_incremental() else ')') -%}
+        {{ return({'rows': rows, 'table': mv.render(), 'mark': 'cast(null as string)'}) }}
     {%- endif -%}
-    {%- set node, existing = dbt_backfill._find_mv_of(whole), dbt_backfill.load_table(whole, reads=true) -%}
+    {%- set nodes, existing = [], dbt_backfill.load_table(whole, reads=true) -%}
+    {%- for node in dbt_backfill.find_backfilled_mvs() -%}
+        {#- With --defer, ref() may return the table of another environment. -#}
+        {%- for place in [node, node.get('defer_relation')] if place and dbt_backfill.get_node_relation(place).render() == whole.render() -%}
+            {%- do nodes.append(node) -%}
+        {%- endfor -%}
+    {%- endfor -%}
     {%- set kind = dbt_backfill.get_table_format(existing, whole) if existing and not existing.is_view else none -%}
     {%- do dbt_backfill.refuse_first([
-        {'when': not node, 'fact': 'changes_of reads ' ~ whole.render() ~ ', which is no backfilled_mv of the project',
+        {'when': not nodes, 'fact': 'changes_of reads ' ~ whole.render() ~ ', which is no backfilled_mv of the project',
          'change': 'Give changes_of a backfilled_mv, as ref() returns it'},
         {'when': not existing, 'fact': 'changes_of reads ' ~ whole.render() ~ ', which does not exist', 'change': 'Run that model first'},
         {'when': kind not in ['delta', 'iceberg'], 'fact': 'changes_of reads ' ~ whole.render() ~ ', which is neither a Delta nor an Iceberg table',
@@ -42,6 +46,10 @@
             'Read the changes of one MV in a model. If the model has another MV now, run it once with --full-refresh') -%}
     {%- endif -%}
     {%- set observed = dbt_backfill.ask(upstream, 'read_upstream')(upstream, committed) -%}
+    {#- The first run checks that the table is an MV. Later, a gap shows that it is another table than before. -#}
+    {%- if not committed and 'dbt_backfill.id' not in observed.properties -%}
+        {%- do dbt_backfill.refuse('changes_of reads ' ~ whole.render() ~ ', which was not created by this package', 'Run that model first') -%}
+    {%- endif -%}
     {%- do dbt_backfill.ask(upstream, 'check_feed')(observed) -%}
     {%- set gap = dbt_backfill.ask(upstream, 'upstream_gap')(observed, committed) if committed else none -%}
     {%- if gap -%}
@@ -52,8 +60,8 @@
         ) -%}
     {%- endif -%}
     {%- set table = dbt_backfill.ask(upstream, 'upstream_read')(upstream, observed.version) -%}
-    {%- set has_moved = committed and committed.version != observed.version -%}
-    {%- set rows = dbt_backfill._get_changed_rows_sql(upstream, observed, committed.version, node, since) if has_moved
+    {%- set rows = dbt_backfill._read_changes(upstream, observed, committed.version, nodes[0], since)
+        if committed and committed.version != observed.version
         else "select *, 'insert' as _change_type from " ~ table ~ (' where false' if committed else '') -%}
     {%- set now = dict(upstream, relation=whole.render(), id=observed.id, version=observed.version, committed_at=observed.committed_at) -%}
     {#- The number of the mark is one more than the last number, so the greatest mark is the last one, whatever the clocks say. -#}
@@ -64,9 +72,9 @@
 
 {#- Return the greatest mark in the column mv_version; none if the table is empty. Refuse rows without a mark: their groups may be outdated. -#}
 {% macro _read_last_mark(since) %}
-    {%- set named = dbt_backfill.get_table_columns(since) | map(attribute='name') | map('lower') | list -%}
+    {%- set has_marks = 'mv_version' in dbt_backfill.types_by_name(dbt_backfill.get_table_columns(since)) -%}
     {%- set found = dbt_backfill.run_table('read the last mark', 'select max(mv_version), count(*) from ' ~ since.render())[0]
-        if 'mv_version' in named else [none, 1] -%}
+        if has_marks else [none, 1] -%}
     {%- if found[0] is none and found[1] | int > 0 -%}
         {%- do dbt_backfill.refuse(since.render() ~ ' has rows, but no mark of changes_of in a column mv_version',
             'Select the mark as mv_version, and run this model once with --full-refresh') -%}
@@ -75,29 +83,16 @@
 {% endmacro %}
 
 
-{#- Return the node of the backfilled_mv whose table this is, here or (with --defer) in another environment; none if there is no such model. -#}
-{% macro _find_mv_of(relation) %}
-    {%- for node in dbt_backfill.find_backfilled_mvs() -%}
-        {%- for place in [node, node.get('defer_relation')] if place and dbt_backfill.get_node_relation(place).render() == relation.render() -%}
-            {{ return(node) }}
-        {%- endfor -%}
-    {%- endfor -%}
-    {{ return(none) }}
-{% endmacro %}
-
-
-{#- Return a select of the changes of an MV after a version. The statements that the feed needs are sent here, because a model is one statement. -#}
-{% macro _get_changed_rows_sql(upstream, observed, version, node, since) %}
-    {%- set types, keys, unique_key = {}, [], dbt_backfill.as_list(dbt_backfill.get_option_of(node, 'unique_key')) -%}
-    {%- for column in dbt_backfill.get_table_columns(upstream.relation) -%} {%- do types.update({column.name | lower: column}) -%} {%- endfor -%}
-    {%- for name in unique_key -%}
-        {%- set column = types.get(name | lower) -%}
-        {%- if not column -%}
-            {%- do dbt_backfill.refuse('changes_of reads ' ~ upstream.relation.render() ~ ', which lacks the column ' ~ name ~ ' of its unique_key',
-                'Run that model first') -%}
-        {%- endif -%}
+{#- Send the statements that the feed of an MV needs, because a model is one statement. Return a select of the changes after a version. -#}
+{% macro _read_changes(upstream, observed, version, node, since) %}
+    {%- set wanted, keys = dbt_backfill.as_list(dbt_backfill.get_option_of(node, 'unique_key')) | map('lower') | list, [] -%}
+    {%- for column in dbt_backfill.get_table_columns(upstream.relation) if column.name | lower in wanted -%}
         {%- do keys.append({'name': column.name, 'upstream': column.name, 'type': column.type}) -%}
     {%- endfor -%}
+    {%- if keys | length != wanted | length -%}
+        {%- do dbt_backfill.refuse('changes_of reads ' ~ upstream.relation.render() ~ ', which lacks a column of its unique_key (' ~ wanted | join(', ') ~ ')',
+            'Run that model first') -%}
+    {%- endif -%}
     {%- set id = local_md5([upstream.relation.render(), since.render(), invocation_id] | join(' '))[:12] -%}
     {%- set view = dbt_backfill.identifier(this.identifier ~ '__changes_of__' ~ id) -%}
     {%- set changes = dbt_backfill.ask(upstream, 'upstream_changes')(observed, version, observed.version, keys, view) -%}
