@@ -67,7 +67,6 @@ with {{ dbt_backfill.identifier(relation.identifier) }} as (
     {#- Hive and Iceberg's session catalog create views without these facts. Spark reads them in the current schema and by the names of their columns. -#}
     {%- set outputs, created_in = facts.get('view_query_output_columns'), facts.get('view_catalog_and_namespace') or current -%}
     {%- set outputs, created_in = outputs or facts.columns | map(attribute='name') | list, created_in | replace('`', '') -%}
-    {%- set collation = facts.get('collation') or 'UTF8_BINARY' -%}
     {%- do dbt_backfill.refuse_first([
         {'when': not facts.get('view_text') or outputs | length != facts.columns | length or 'view_creation_spark_configuration' not in facts,
          'fact': 'its query reads the view ' ~ name ~ ', whose text or settings Spark does not show',
@@ -77,7 +76,8 @@ with {{ dbt_backfill.identifier(relation.identifier) }} as (
             ~ ', but the current schema is ' ~ current, 'change': 'Create the view again, as dbt run --select does for a model'},
         {'when': facts.get('view_schema_mode') == 'EVOLUTION', 'fact': 'its query reads the view ' ~ name ~ ', whose columns change with its table',
          'change': 'Create the view without WITH SCHEMA EVOLUTION'},
-        {'when': collation != 'UTF8_BINARY', 'fact': 'its query reads the view ' ~ name ~ ', which has the default collation ' ~ collation,
+        {'when': facts.get('collation') not in [none, 'UTF8_BINARY'],
+         'fact': 'its query reads the view ' ~ name ~ ', which has the default collation ' ~ facts.collation,
          'change': 'Create the view without DEFAULT COLLATION'},
     ]) -%}
     {%- set sql -%}

@@ -27,11 +27,9 @@
     {%- set columns = dbt_backfill.get_mv_columns(backfill, backfill.query, backfill.upstream.relation.render()) -%}
     {%- set names = columns | map(attribute='name') | list -%}
     {#- The volatile columns of both queries. The option need not name a column that the query no longer returns. -#}
-    {%- set gone = (last.get('volatile_columns') or []) | map('lower') | reject('in', names | map('lower') | list) | list -%}
-    {%- set volatile = (options.volatile_columns or []) + gone -%}
-    {%- set as_before = dict(
-        backfill, query=last.query, query_hash=last.query_hash, options=dict(options, volatile_columns=volatile)
-    ) -%}
+    {%- set stopped = (last.get('volatile_columns') or []) | map('lower') | reject('in', names | map('lower') | list) | list -%}
+    {%- set volatile = (options.volatile_columns or []) + stopped -%}
+    {%- set as_before = dict(backfill, query=last.query, query_hash=last.query_hash, options=dict(options, volatile_columns=volatile)) -%}
     {%- set other = dbt_backfill.find_difference(as_before, state.settings, dict(analysis, columns=last.query_columns), last) -%}
     {%- if other -%} {{ return({'columns': none, 'why': other}) }} {%- endif -%}
     {%- set filling, retyped = (dbt_backfill.get_filling(state) or {'columns': []}).columns, [] -%}

@@ -24,10 +24,7 @@
     {%- set feed = dbt_backfill.get_change_table(options.change_feed, upstream.relation, sql)
         if options.change_feed and not upstream.get('feed') else none -%}
     {%- set query, volatile = dbt_backfill.substitute_upstream(read.sql, upstream.relation), options.volatile_columns or [] -%}
-    {%- for name in volatile if '__bf_volatile' not in dbt_backfill.get_lasting_query(query, [name]) -%}
-        {%- do dbt_backfill.refuse("volatile_columns contains '" ~ name ~ "', but its query has no expression that ends with AS " ~ name,
-            'Write <expression> AS ' ~ name ~ ', or remove the name from volatile_columns') -%}
-    {%- endfor -%}
+    {%- if volatile -%} {%- do dbt_backfill.check_volatile_columns(query, volatile) -%} {%- endif -%}
     {%- set lasting = dbt_backfill.get_lasting_query(query, volatile) if volatile else query -%}
     {%- set relations = dbt_backfill.get_checked_relations(mv, options) -%}
     {%- do dbt_backfill.check_options_of_upstream(upstream, feed, options) -%}

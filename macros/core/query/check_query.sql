@@ -170,7 +170,8 @@
         'its query uses ' ~ what ~ ', which gives another value when the same row is read again',
         'Take the value from a column of the upstream, or add the value in a downstream model. '
             ~ ('' if what == '_metadata' or what.startswith('input_file_') else 'If a column says when or by which run its row was written, '
-                ~ 'write it as <expression> AS <name>, and list the name in volatile_columns. ') ~ 'If ' ~ what ~ ' is only text in a string literal, build this literal with concat'
+                ~ 'write it as <expression> AS <name>, and list the name in volatile_columns. ')
+            ~ 'If ' ~ what ~ ' is only text in a string literal, build this literal with concat'
     ) -%}
 {% endmacro %}
 
