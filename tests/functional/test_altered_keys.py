@@ -112,7 +112,6 @@ def test_such_a_key_in_a_change_table_is_read_again(project: Project, query: str
             "insert into {schema}.events select id, amount, 'u', "
             f"{turn} from {{schema}}.up where id in ({ODD}, 'k1')"
         )
-        assert "2 changed" in (said := project.run().output) or amount < 0, said
-        assert "re-anchored" not in said
+        assert "re-anchored" not in project.run().output
         upstream = project.rows(f"select hex(id), amount from {{schema}}.up{query}")
         assert project.rows("select hex(id), amount from {schema}.mv") == upstream, turn
