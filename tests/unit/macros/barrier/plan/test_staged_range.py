@@ -158,11 +158,12 @@ class Staging:
         }.items():
             macros.stub(name, answer)
 
-    def take(self, id: str = "1/db/7") -> Any:
+    def take(self, id: str = "1/db/7", query: str = "select a from t") -> Any:
         source = {"role": "upstream", "relation": "pg.public.t", "id": id, "definition": "{}"}
         key = [{"name": "a", "upstream": "a", "position": "a", "type": "int", "order": "ascending"}]
         plan = {
             **{"epoch": 4, "backfill_id": "b", "kind": "advance", "query_hash": "h", "key": key},
+            **{"query": query, "volatile_columns": ["run_id"]},
             "sources": [{**source, "version": "60"}],
         }
         return self.macros.call(
@@ -195,6 +196,23 @@ def test_rows_that_were_kept_are_taken_unless_they_are_gone(staging: Staging) ->
     staging.reads = [{**READ, "stage": "s2"}]
     staging.waits = [{**WAITED, "stands": False}, WAITED]
     assert staging.take()["plan"]["sources"][1]["id"] == "s2"
+
+
+def test_rows_that_were_kept_need_the_columns_of_a_volatile_column(
+    staging: Staging, macros: Macros
+) -> None:
+    """The text of a volatile column may differ in each run. It is not in the hash of the query."""
+    staging.reads, staging.waits = [READ], [{**WAITED, "landed": 80}]
+    staging.take(query="select a, 'first' as run_id from t")
+    staging.waits = [{**WAITED, "landed": 80}]
+    staging.take(query="select a, 'second' as run_id from t")
+    assert staging.noted[-1]["stage"] == "s1"
+
+    needed = [{"name": "a", "type": "int"}, {"name": "b", "type": "int"}]
+    macros.stub("get_needed_columns", lambda *_: needed)
+    staging.reads, staging.waits = [{**READ, "stage": "s2"}], [WAITED]
+    taken = staging.take(query="select a, concat(b, 'third') as run_id from t")
+    assert taken["plan"]["sources"][1]["id"] == "s2"
 
 
 def test_rows_that_were_kept_with_a_value_that_cannot_be_read_are_read_again(
