@@ -86,13 +86,21 @@
 {#- Send the statements that the feed of an MV needs, because a model is one statement. Return a select of the changes after a version. -#}
 {% macro _read_changes(upstream, observed, version, node, since) %}
     {%- set wanted, keys = dbt_backfill.as_list(dbt_backfill.get_option_of(node, 'unique_key')) | map('lower') | list, [] -%}
-    {%- for column in dbt_backfill.get_table_columns(upstream.relation) if column.name | lower in wanted -%}
+    {%- set columns, selected = dbt_backfill.get_table_columns(upstream.relation), [] -%}
+    {%- for column in columns if column.name | lower in wanted -%}
         {%- do keys.append({'name': column.name, 'upstream': column.name, 'type': column.type}) -%}
     {%- endfor -%}
     {%- if keys | length != wanted | length -%}
         {%- do dbt_backfill.refuse('changes_of reads ' ~ upstream.relation.render() ~ ', which lacks a column of its unique_key (' ~ wanted | join(', ') ~ ')',
             'Run that model first') -%}
     {%- endif -%}
+    {#- A column of Iceberg that got another type is a gap. -#}
+    {%- set past = dbt_backfill.ask(upstream, 'upstream_read')(upstream, version) -%}
+    {%- set types = dbt_backfill.types_by_name(dbt_backfill.get_query_columns('select * from ' ~ past)) if upstream.kind == 'delta' else {} -%}
+    {%- for column in columns if types.get(column.name | lower, column.type) != column.type -%}
+        {%- do dbt_backfill.refuse('changes_of cannot read the changes of ' ~ upstream.relation.render() ~ ' since the last run, because the type of '
+            ~ column.name ~ ' changed from ' ~ types[column.name | lower] ~ ' to ' ~ column.type, 'Run this model once with --full-refresh') -%}
+    {%- endfor -%}
     {%- set id = local_md5([upstream.relation.render(), since.render(), invocation_id] | join(' '))[:12] -%}
     {%- set view = dbt_backfill.identifier(this.identifier ~ '__changes_of__' ~ id) -%}
     {%- set changes = dbt_backfill.ask(upstream, 'upstream_changes')(observed, version, observed.version, keys, view) -%}
@@ -106,5 +114,14 @@
             {%- do dbt_backfill.run_table('list the changes', statement) -%}
         {%- endif -%}
     {%- endfor -%}
-    {{ return("select * except (__bf_version, __bf_is_upsert), if(__bf_is_upsert, 'insert', 'delete') as _change_type from (" ~ events[-1] ~ ')') }}
+    {#- Spark reads a column, and checks its values, only if the model uses the column. -#}
+    {%- for column in columns -%}
+        {%- set name = dbt_backfill.identifier(column.name) -%}
+        {%- set may_differ = changes.alters_values and ['string', 'char', 'date', 'timestamp', 'variant'] | select('in', column.type) | list -%}
+        {%- set error = 'changes_of ' ~ upstream.relation.identifier ~ ': the feed does not show each value of ' ~ column.name
+            ~ ' as it is: it alters text that is not UTF-8 and days from 5 to 14 October 1582. Run this model once with --full-refresh.' -%}
+        {%- do selected.append('if(' ~ dbt_backfill.altered_predicate('struct(' ~ name ~ ')') ~ ', raise_error(' ~ dbt_backfill.string_literal(error) ~ '), '
+            ~ name ~ ') as ' ~ name if may_differ else name) -%}
+    {%- endfor -%}
+    {{ return('select ' ~ selected | join(', ') ~ ", if(__bf_is_upsert, 'insert', 'delete') as _change_type from (" ~ events[-1] ~ ')') }}
 {% endmacro %}

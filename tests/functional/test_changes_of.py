@@ -154,3 +154,39 @@ def test_what_is_no_mv_is_refused(new_project: Callable[[], Project]) -> None:
     assert_refused(refused, "daily_revenue", "no mark of changes_of", "--full-refresh")
     project.run("--full-refresh", "--select", "daily_revenue")
     assert_aggregated(project)
+
+
+@pytest.mark.every_profile
+def test_values_that_the_feed_alters_are_refused(new_project: Callable[[], Project]) -> None:
+    project = new_shop(new_project(), "ephemeral")
+    project.run()
+    # Ten days that the feed shows as the 15th.
+    project.sql("update {schema}.raw set ordered_on = date'1582-10-10' where id = 3")
+    project.run("--select", "orders")
+    refused = project.fail("--select", "daily_revenue")
+    assert "does not show each value of ordered_on" in refused.message("daily_revenue")
+    project.run("--full-refresh", "--select", "daily_revenue")
+    assert_aggregated(project)
+
+    # A column that the aggregate does not use is not checked.
+    project.sql("update {schema}.raw set cents = 5 where id = 4")
+    project.run()
+    assert_aggregated(project)
+
+
+@pytest.mark.profiles("session-delta", reason="a retyped column of Iceberg is a gap of its own")
+def test_a_widened_column_is_refused(new_project: Callable[[], Project]) -> None:
+    widening = {"tblproperties": {**FEED["tblproperties"], "delta.enableTypeWidening": "true"}}
+    project = new_shop(new_project(), "ephemeral", **widening, on_schema_change="sync_all_columns")
+    project.run()
+    stage = STAGE.replace("customer_id,", "cast(customer_id as bigint) as customer_id,")
+    project.write({"stg_orders": "{{ config(materialized='ephemeral') }}\n" + stage})
+    project.run("--select", "orders")
+    assert_refused(
+        project.fail("--select", "daily_revenue"),
+        "daily_revenue",
+        "the type of customer_id changed from int to bigint",
+        "--full-refresh",
+    )
+    project.run("--full-refresh", "--select", "daily_revenue")
+    assert_aggregated(project)
