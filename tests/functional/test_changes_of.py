@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -40,6 +41,53 @@ FOUND = """
 select ordered_on, customer_id, revenue, orders from {schema}.daily_revenue
 where orders > 0 order by 1, 2
 """
+FEATURES = {
+    "models": [
+        {
+            "name": "orders",
+            "config": {"contract": {"enforced": True}},
+            "columns": [
+                {"name": "order_key", "data_type": "string", "data_tests": ["unique"]},
+                {"name": "order_id", "data_type": "bigint", "data_tests": ["unique", "not_null"]},
+                {"name": "customer_id", "data_type": "int"},
+                {"name": "ordered_on", "data_type": "date"},
+                {"name": "amount", "data_type": "double"},
+                {"name": "loaded_at", "data_type": "timestamp", "description": "last written"},
+            ],
+        }
+    ],
+    "unit_tests": [
+        {
+            "name": "negative_amounts_are_left_out",
+            "model": "orders",
+            "given": [
+                {
+                    "input": "ref('stg_orders')",
+                    "format": "sql",
+                    "rows": "select bigint(1) as order_id, 2 as customer_id, "
+                    "date'2026-01-01' as ordered_on, 3.5d as amount union all "
+                    "select 2, 2, date'2026-01-01', -1d",
+                }
+            ],
+            "expect": {"rows": [{"order_id": 1, "amount": 3.5}]},
+        },
+        {
+            "name": "amounts_are_added_up",
+            "model": "daily_revenue",
+            "overrides": {"macros": {"is_incremental": True}},
+            "given": [
+                {
+                    "input": "ref('orders')",
+                    "rows": [
+                        {"order_id": 1, "customer_id": 2, "ordered_on": "2026-01-01", "amount": 1},
+                        {"order_id": 2, "customer_id": 2, "ordered_on": "2026-01-01", "amount": 2},
+                    ],
+                }
+            ],
+            "expect": {"rows": [{"customer_id": 2, "revenue": 3.0, "orders": 2}]},
+        },
+    ],
+}
 FEED = {"tblproperties": {"delta.enableChangeDataFeed": "true"}}
 
 
@@ -190,3 +238,36 @@ def test_a_widened_column_is_refused(new_project: Callable[[], Project]) -> None
     )
     project.run("--full-refresh", "--select", "daily_revenue")
     assert_aggregated(project)
+
+
+@pytest.mark.every_profile
+@pytest.mark.parametrize("stage", ["ephemeral", pytest.param("view", marks=with_views)])
+def test_a_shop_has_the_features_of_dbt(new_project: Callable[[], Project], stage: str) -> None:
+    """A contract, data tests and unit tests, and the commands that run no model."""
+    project = new_shop(new_project(), stage)
+    project.configure({"spark.sql.ansi.enabled": "false"})  # see test_views.py
+    project.write({}, properties=FEATURES)
+    project.keeps_artifacts = True
+    for turn in range(2):
+        built = project.dbt("build")
+        assert {node.status for node in built.nodes} == {"success", "pass"}, built.output
+        assert_aggregated(project)
+        change(project, turn)
+
+    shown = project.dbt("show", "--select", "daily_revenue", "--limit", "3").output
+    assert "mv_version" in shown
+    assert "loaded_at" in project.dbt("show", "--select", "orders", "--limit", "3").output
+    compiled = project.dbt("compile", "--select", "daily_revenue").output
+    assert "_change_type" in compiled
+    project.dbt("docs", "generate")
+    catalog = json.loads((project.root / "target" / "catalog.json").read_text())["nodes"]
+    assert "loaded_at" in catalog["model.tested.orders"]["columns"]
+    assert "mv_version" in catalog["model.tested.daily_revenue"]["columns"]
+
+    project.dbt("build", "--empty")
+    project.dbt("build")
+    assert_aggregated(project)
+    broken = FEATURES["unit_tests"][0] | {"expect": {"rows": [{"order_id": 2, "amount": -1.0}]}}
+    project.write({}, properties=FEATURES | {"unit_tests": [broken]})
+    failed = project.fail("test", "--select", "test_type:unit")
+    assert "actual differs from expected" in failed.error
