@@ -1,5 +1,5 @@
-"""Check that the settings in docs/install.md and docs/profiles.md are complete, and are the settings
-of the tests; and that the README is short.
+"""Check that the settings in docs/install.md and docs/profiles.md are complete, and are those of
+the tests. Check that the README is short.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ def test_the_constraints_keep_dbt_where_it_is_tested() -> None:
 
     assert re.search(r"^dbt-core==1\.11\.", constraints, re.MULTILINE)
     assert re.search(r"^pyspark==4\.1\.", constraints, re.MULTILINE)
-    assert INSTALL.read_text().count("pip install --constraint ../dbt-backfill/constraints.txt") == 2
+    command = "pip install --constraint ../dbt-backfill/constraints.txt"
+    assert INSTALL.read_text().count(command) == 2
 
 
 def test_the_options_are_those_of_the_macros(macros: Macros) -> None:
