@@ -25,9 +25,12 @@ PAGES = {
     "README.md": "index.md",
     "docs/README.md": "contents.md",
     "example_project/README.md": "example_project.md",
+    "benchmarks/README.md": "benchmarks.md",
+    "benchmarks/RESULTS.md": "results.md",
     "CONTRIBUTING.md": "CONTRIBUTING.md",
     "CHANGELOG.md": "CHANGELOG.md",
 }
+IMAGES = {"benchmarks/results-delta.svg": "images/results-delta.svg"}
 PLACES = {"docs/decisions": "contents.md#decisions", "example_project": "example_project.md"}
 
 LINK = re.compile(r"(\[(?:[^\[\]]|\[[^\]]*\])*\])\(([^)\s]+)\)")
@@ -50,6 +53,8 @@ def on_files(files_: Files, config: MkDocsConfig) -> Files:
         files_.remove(source)
     for path, name in PAGES.items():
         files_.append(File.generated(config, name, content=(REPOSITORY / path).read_text()))
+    for path, name in IMAGES.items():
+        files_.append(File.generated(config, name, content=(REPOSITORY / path).read_bytes()))
     css = (HERE / "extra.css").read_text()
     files_.append(File.generated(config, "assets/extra.css", content=css))
     mermaid = files("mermaidx").joinpath("assets", "mermaid.js").read_text(encoding="utf-8")
@@ -110,8 +115,8 @@ def _link(match: re.Match[str], path: str, page: Page) -> str:
     found = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
     if found in PLACES:
         uri = PLACES[found]
-    elif found in PAGES:
-        uri = PAGES[found]
+    elif found in PAGES or found in IMAGES:
+        uri = {**PAGES, **IMAGES}[found]
     elif found.startswith("docs/"):
         uri = found.removeprefix("docs/")
     else:

@@ -130,7 +130,7 @@ def run_as_package(directory: Path) -> dict[str, Any]:
     # None in sys.modules makes every import of the plugin fail, as if it were not installed.
     sys.modules["dbt.adapters.spark_backfill"] = None  # type: ignore[assignment]
     sys.modules["dbt.include.spark_backfill"] = None  # type: ignore[assignment]
-    # Use the Spark settings of the README, but take the jars from another folder.
+    # Use the Spark settings of docs/profiles.md, but take the jars from another folder.
     settings = session_output()["server_side_parameters"]
     del settings["spark.driver.extraClassPath"]
     paths = {name: value.replace(LAKE, f"{directory}/lake") for name, value in settings.items()}

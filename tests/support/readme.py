@@ -1,4 +1,4 @@
-"""The profiles and settings that a reader copies from the README and from docs/profiles.md."""
+"""The profiles and settings that a reader copies from docs/install.md and docs/profiles.md."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import yaml
 
 from support.project import REPOSITORY
 
-README = REPOSITORY / "README.md"
+INSTALL = REPOSITORY / "docs" / "install.md"
 PROFILES = REPOSITORY / "docs" / "profiles.md"
 LAKE = "/data/lake"
-"""The directory of the lake in the README's profile."""
+"""The directory of the lake in the profile of a session."""
 
 
 def yaml_blocks(page: Path) -> list[Any]:
@@ -21,10 +21,12 @@ def yaml_blocks(page: Path) -> list[Any]:
     return [yaml.safe_load(text) for text in texts]
 
 
-def session_output() -> dict[str, Any]:
-    """Return the README's profile, which uses a session, as an entry of `outputs`."""
-    [profile] = [block["my_profile"] for block in yaml_blocks(README) if "my_profile" in block]
-    return dict(profile["outputs"]["dev"])
+def session_output(page: Path = PROFILES) -> dict[str, Any]:
+    """Return the profile of a page that uses a session, as an entry of `outputs`."""
+    profiles = [block["my_profile"] for block in yaml_blocks(page) if "my_profile" in block]
+    outputs = [profile["outputs"]["dev"] for profile in profiles]
+    [output] = [output for output in outputs if output["method"] == "session"]
+    return dict(output)
 
 
 def iceberg_settings() -> dict[str, str]:

@@ -60,10 +60,8 @@ def test_every_link_leads_somewhere(page: Path) -> None:
     assert broken(page) == []
 
 
-def test_the_readme_names_every_page() -> None:
-    pages = {name_of(page) for page in DOCS.glob("*.md")} | {"docs/decisions"}
-
-    assert pages <= set(links(REPOSITORY / "README.md"))
+def test_the_readme_leads_to_the_contents() -> None:
+    assert "docs/README.md" in links(REPOSITORY / "README.md")
 
 
 def test_the_contents_list_every_page_and_section_in_order() -> None:
@@ -86,6 +84,7 @@ def test_the_site_has_every_page() -> None:
     assert len(nav) == len(set(nav))
 
     # The hooks create these pages from files that are outside docs/ or have another name there.
-    made = {"index.md", "contents.md", "example_project.md", "CONTRIBUTING.md", "CHANGELOG.md"}
+    made = {"index.md", "contents.md", "example_project.md", "benchmarks.md", "results.md"}
+    made |= {"CONTRIBUTING.md", "CHANGELOG.md"}
     written = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")} - {"README.md"}
     assert set(nav) == written | made

@@ -1,5 +1,5 @@
-"""Check that the settings in the README and docs/profiles.md are complete, and are the settings of
-the tests.
+"""Check that the settings in docs/install.md and docs/profiles.md are complete, and are those of
+the tests. Check that the README is short.
 """
 
 from __future__ import annotations
@@ -16,16 +16,32 @@ from nyc.thrift_server import DELTA, EXTENSIONS, ICEBERG, delta_catalogs
 
 from support.macros import Macros
 from support.project import REPOSITORY
-from support.readme import LAKE, README, iceberg_settings, session_output
+from support.readme import INSTALL, LAKE, PROFILES, iceberg_settings, session_output
 
 
 @pytest.fixture(scope="module")
 def example() -> dict[str, Any]:
-    """Return the session settings of the example project, with the README's paths."""
+    """Return the session settings of the example project, with the paths of docs/profiles.md."""
     text = (REPOSITORY / "example_project" / "profiles.yml").read_text()
     text = text.replace("{{ env_var('NYC_FLIGHTS_LAKE', '.lake') }}", LAKE)
     settings = yaml.safe_load(text)["nyc_flights"]["outputs"]["session-iceberg"]
     return dict(settings["server_side_parameters"])
+
+
+def test_the_readme_is_read_in_some_minutes() -> None:
+    assert len((REPOSITORY / "README.md").read_text().splitlines()) <= 180
+
+
+def test_the_first_profile_is_a_part_of_the_session_in_a_directory_of_the_project() -> None:
+    first, session = session_output(INSTALL), session_output()
+    SparkCredentials.validate({key: first[key] for key in ("method", "host", "schema")})
+
+    settings = first["server_side_parameters"]
+    # Spark downloads the jars. The first profile is for Delta alone.
+    assert settings.pop("spark.jars.packages") == DELTA
+    assert settings.pop("spark.sql.extensions") == EXTENSIONS[0]
+    given = {name: value.replace(".lake", LAKE) for name, value in settings.items()}
+    assert given.items() <= session["server_side_parameters"].items()
 
 
 def test_the_session_is_a_profile_of_dbt_spark() -> None:
@@ -52,7 +68,7 @@ def test_the_example_project_runs_in_the_same_session(example: dict[str, Any]) -
 
 
 def test_the_jars_and_catalogs_are_those_that_are_tested() -> None:
-    text = README.read_text()
+    text = PROFILES.read_text()
     session = session_output()["server_side_parameters"]
 
     assert f"{DELTA},{ICEBERG}" in text
@@ -68,11 +84,13 @@ def test_the_constraints_keep_dbt_where_it_is_tested() -> None:
 
     assert re.search(r"^dbt-core==1\.11\.", constraints, re.MULTILINE)
     assert re.search(r"^pyspark==4\.1\.", constraints, re.MULTILINE)
-    assert README.read_text().count("pip install --constraint ../dbt-backfill/constraints.txt") == 2
+    command = "pip install --constraint ../dbt-backfill/constraints.txt"
+    assert INSTALL.read_text().count(command) == 2
 
 
 def test_the_options_are_those_of_the_macros(macros: Macros) -> None:
-    rows = re.findall(r"^\| `(\w+)` \| (.+?) \| (.+?) \| .+ \|$", README.read_text(), re.MULTILINE)
+    page = (REPOSITORY / "docs" / "configuration.md").read_text().split("\n## ")[1]
+    rows = re.findall(r"^\| `(\w+)` \| (.+?) \| (.+?) \| .+ \|$", page, re.MULTILINE)
     written = {name: (kind, default) for name, kind, default in rows}
     options = macros.call("get_options")
 

@@ -1,7 +1,7 @@
 """The adapter type `spark_backfill`: dbt-spark, plus structured results and shorter errors.
 
-A backfill is exact because of the macros, which also work without this adapter. The README
-describes the two ways to install the macros.
+A backfill is exact because of the macros, which also work without this adapter.
+docs/install.md describes the two ways to install the macros.
 """
 
 from dbt.adapters.base.plugin import AdapterPlugin
