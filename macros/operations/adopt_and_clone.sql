@@ -170,7 +170,7 @@
         ) -%}
     {%- endif -%}
     {%- set last = dict(original.state.committed, backfill_id=id) -%}
-    {%- for name in ['mv_version', 'mv_unclear', 'mv_snapshot_id'] -%} {%- do last.pop(name, none) -%} {%- endfor -%}
+    {%- do last.pop('mv_unclear', none) -%}
     {#- A new Delta table has the version 0. The first snapshot of an Iceberg table is known only when the copy is made. -#}
     {%- do last.update({'mv_version': '0' if clone.options.file_format == 'delta' else '__bf_snapshot__'}) -%}
     {%- set text = dbt_backfill.string_literal(tojson(last)) -%}

@@ -9,9 +9,7 @@
     This macro refuses everything that can be refused without reading rows.
 
     Arguments:
-      observed (dict): the upstream, as observe_upstream returned it.
-      analysis (dict): see new_analysis.
-      rebuild (string or none): why the MV is to be rebuilt.
+      observed (dict): see observe_upstream. analysis (dict): see new_analysis. rebuild (string or none): why the MV is to be rebuilt.
       next (dict or text): the generation that is to replace the MV, see read_filled_generation; 'planned' if the stored plan already is the swap of
         that generation: after this swap no other plan is chosen.
 -#}
@@ -115,10 +113,7 @@
 {% endmacro %}
 
 
-{#-
-    Return why the next barrier has to compare the MV with the query; none if it does not have to. The reason is a foreign write, a plan that was
-    given up, or changes since the committed version that cannot be read as a feed.
--#}
+{#- Return why the next barrier has to compare the MV with the query; none if it does not have to. -#}
 {% macro find_gap(backfill, state, observed) %}
     {%- if state.get('foreign_write') -%}
         {{ return('something other than its barriers wrote to ' ~ backfill.mv.render() ~ ' (' ~ state.foreign_write.text ~ ')') }}
@@ -238,12 +233,7 @@
 {% endmacro %}
 
 
-{#-
-    Return the fields that every plan of a run has, for the epoch after `state.epoch`; get_plan_json_sql describes the other fields.
-
-    Arguments:
-      analysis (dict): the facts about the query, see new_analysis.
--#}
+{#- Return the fields that every plan of a run has, for the epoch after `state.epoch`; get_plan_json_sql describes the other fields. -#}
 {% macro new_plan(backfill, state, analysis, kind, reason=none) %}
     {%- if backfill.get('views') -%}
         {%- do dbt_backfill.check_settings_of_views(backfill.views, state.settings, analysis.used_settings) -%}
@@ -282,11 +272,8 @@
 {#-
     Return the key of a query. Each column of the key gets an entry `position`: the column of the progress table that has its position. If the key of
     the committed plan has the same column of the upstream, its `position` is kept. Otherwise the position gets a new column, with the name of the
-    upstream's column. The name gets a prefix if the progress table already has another column of that name. That other column is a column of every
-    progress table, has the position of another column of the key, or had the position of an earlier key and has another type.
-
-    Arguments:
-      present (dict): the columns of the progress table: names in lower case -> types.
+    upstream's column. The name gets a prefix if the progress table already has another column of that name: a column of every progress table, a
+    position of this key, or a position of an earlier key with another type. `present`: the columns of the table, names in lower case -> types.
 -#}
 {% macro keep_positions(key, committed, present={}) %}
     {%- set kept, placed = [], [] -%}
@@ -310,10 +297,7 @@
 {% endmacro %}
 
 
-{#-
-    Return the known ends of the next ranges: {'next_bounds', 'bounds_complete'}. The last plan has these ends, unless it is a fill. If the last plan
-    was abandoned, the end of its own range is added as the first end.
--#}
+{#- Return the known ends of the next ranges: {'next_bounds', 'bounds_complete'}. Put the end of an abandoned plan's own range first. -#}
 {% macro get_bounds_ahead(state) %}
     {%- set last = state.committed -%}
     {%- set own = [last.range_high] if state.dirty and last.get('range_high') not in [none, last.get('range_low')] else [] -%}
@@ -322,12 +306,7 @@
 {% endmacro %}
 
 
-{#-
-    Return a plan with its next range: {'plan', 'most_rows': see choose_plan}.
-
-    Arguments:
-      start (dict): as read_range_start returned it.
--#}
+{#- Return a plan with its next range: {'plan', 'most_rows': see choose_plan}. `start`: as read_range_start returned it. -#}
 {% macro get_plan_with_range(backfill, state, plan, start) %}
     {%- set begun, limit = dict(plan, vnodes=start.moving, range_low=start.low), backfill.options.backfill_rate_limit -%}
     {%- if limit is none -%} {{ return({'plan': dict(begun, last_range=true, range_high=start.low)}) }} {%- endif -%}
@@ -351,12 +330,10 @@
 -#}
 {% macro find_bounds(backfill, state, plan) %}
     {%- if plan.vnodes is none and dbt_backfill.upstream_traits(backfill.upstream).stages_ranges -%}
-        {%- set window = dbt_backfill.window_predicate(
-            plan.key, dbt_backfill.upstream_columns(plan.key), {'range_low': plan.range_low, 'last_range': true}
-        ) -%}
-        {%- set sql = dbt_backfill.ask(backfill.upstream, 'bounds_sql')(
-            backfill.upstream, plan.key, window, [backfill.options.backfill_rate_limit]
-        ) -%}
+        {%- set remaining, columns = {'range_low': plan.range_low, 'last_range': true}, dbt_backfill.upstream_columns(plan.key) -%}
+        {%- set window = dbt_backfill.window_predicate(plan.key, columns, remaining) -%}
+        {%- set limits = [backfill.options.backfill_rate_limit] -%}
+        {%- set sql = dbt_backfill.ask(backfill.upstream, 'bounds_sql')(backfill.upstream, plan.key, window, limits) -%}
         {%- set bounds, complete, evidence = dbt_backfill.run_json('find the bound of the next range', sql)[0].bounds, false, none -%}
     {%- else -%}
         {%- set remaining = {'range_low': plan.range_low, 'last_range': true, 'vnodes': plan.vnodes} -%}
@@ -372,18 +349,13 @@
 {% endmacro %}
 
 
-{#-
-    Return the result of get_bounds_sql for a window of the keys. `total`, `done`: see get_bounds_sql. Their difference is about the number of rows in
-    the window.
--#}
+{#- Return the result of get_bounds_sql for a window of the keys, in which about `total` - `done` rows are. -#}
 {% macro run_bounds(backfill, state, plan, window, total, done) %}
-    {%- set scan = dbt_backfill.get_range_scan_sql(
-        dbt_backfill.get_range_read(backfill, plan), dict(window, vnode_count=plan.vnode_count), state, backfill, plan.key
-    ) -%}
-    {{ return(dbt_backfill.run_json('find the bounds of the next ranges', dbt_backfill.get_bounds_sql(
-        scan, total, done, plan.key, backfill.options.backfill_rate_limit,
-        plan.kind == 'advance' and state.uniform and not backfill.get('source') and dbt_backfill.may_replicate(backfill)
-    ))[0]) }}
+    {%- set read, window = dbt_backfill.get_range_read(backfill, plan), dict(window, vnode_count=plan.vnode_count) -%}
+    {%- set scan = dbt_backfill.get_range_scan_sql(read, window, state, backfill, plan.key) -%}
+    {%- set by_file = plan.kind == 'advance' and state.uniform and not backfill.get('source') and dbt_backfill.may_replicate(backfill) -%}
+    {%- set sql = dbt_backfill.get_bounds_sql(scan, total, done, plan.key, backfill.options.backfill_rate_limit, by_file) -%}
+    {{ return(dbt_backfill.run_json('find the bounds of the next ranges', sql)[0]) }}
 {% endmacro %}
 
 

@@ -19,17 +19,11 @@
     }
     This macro reads the log of the MV only in three cases: the MV has another version than the last barrier recorded, the last barrier recorded that
     there may be other commits (`mv_unclear`), or no barrier has recorded a version.
-
-    Arguments:
-      state (dict): as read_state returned it at the beginning of a run, or as commit_barrier returned it.
 -#}
 {% macro observe_mv(relations, state) %}
     {%- set committed, planned, is_iceberg = state.committed, state.get('planned'), relations.options.file_format == 'iceberg' -%}
     {%- set first = 'none' if is_iceberg else '0' -%}
-    {%- set known = committed.get('mv_version') or committed.get('mv_snapshot_id') or (first if committed.kind == 'create' else none) -%}
-    {#- An earlier version of the package recorded only a late reset. -#}
-    {%- set recorded = committed.get('foreign_write')
-        or ({'text': 'a late full refresh', 'replaced': true} if committed.get('begun_anew') else none) -%}
+    {%- set known, recorded = committed.get('mv_version') or (first if committed.kind == 'create' else none), committed.get('foreign_write') -%}
     {%- set unmoved = dict(state, mv_version=known, mv_seen=known, foreign_write=recorded) -%}
     {%- set moved = state.get('mv_head') not in [none, known] if is_iceberg
         else state.get('mv_moved') or committed.get('mv_unclear') or known is none -%}
@@ -133,8 +127,7 @@
 {% macro get_foreign_write_sql(relations, backfill_id, known, own, stops=[]) -%}
     {%- set mv, marked, marks = relations.mv.render(), 'coalesce(commits[walk.at].mark in ({}), false)', "'" ~ own | join("', '") ~ "'" -%}
     {%- set is_own = marked.format(marks) -%}
-    {%- set from_start = known == 'none' -%}
-    {%- set write = 'struct<text: string, replaced: boolean, plan: string>' -%}
+    {%- set from_start, write = known == 'none', 'struct<text: string, replaced: boolean, plan: string>' -%}
     select
         coalesce(cast(head as string), 'none') as version,
         {%- if known is none %}

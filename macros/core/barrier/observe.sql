@@ -95,8 +95,7 @@
     {%- set properties = dbt_backfill.read_listed_properties(existing.progress, backfill.progress) -%}
     {%- if 'dbt_backfill.id' not in properties and 'dbt_backfill.format' not in properties -%}
         {%- do dbt_backfill.refuse(
-            backfill.progress.render() ~ ' has the name of the state of ' ~ backfill.mv.render()
-                ~ ', but was not created by this package',
+            backfill.progress.render() ~ ' has the name of the state of ' ~ backfill.mv.render() ~ ', but was not created by this package',
             'Rename that table, or give the model another alias', mv=backfill.get('name')
         ) -%}
     {%- elif properties.get('dbt_backfill.format') != dbt_backfill.state_format() -%}
@@ -158,12 +157,8 @@
 
 
 {#-
-    Return the result of observe_state for an MV whose tables exist. Refuse a state of another MV, a damaged state, and a copy of an MV.
-
-    Arguments:
-      existing (dict): as get_existing_relations returned it.
-      settings (dict): the session's settings, see read_settings; none if they have not been read yet.
-      properties (dict): the properties of the MV; none if they have not been read yet.
+    Return the result of observe_state for an MV whose tables exist. Refuse a state of another MV, a damaged state, and a copy of an MV. `existing`:
+    see get_existing_relations; `settings`: see read_settings; `properties`: of the MV; the last two are none if they have not been read yet.
 -#}
 {% macro observe_existing(backfill, existing, settings=none, properties=none) %}
     {%- if settings is none -%} {%- set settings = dbt_backfill.read_settings(backfill) -%} {%- endif -%}
@@ -226,8 +221,7 @@
             'Execute ALTER TABLE ' ~ mv ~ " SET TBLPROPERTIES ('" ~ name ~ "' = '" ~ value ~ "')", mv=backfill.get('name')) -%}
     {%- endfor -%}
     {{ return({
-        'id': properties['dbt_backfill.id'], 'snapshot_id': properties.get('current-snapshot-id'),
-        'docs': properties.get('dbt_backfill.docs'),
+        'id': properties['dbt_backfill.id'], 'snapshot_id': properties.get('current-snapshot-id'), 'docs': properties.get('dbt_backfill.docs'),
         'properties': properties, 'original': dbt_backfill.find_original(backfill.mv, properties),
         'partitions': fromjson(properties.get('dbt_backfill.partitions') or '[]'),
     }) }}
@@ -278,10 +272,7 @@
 {% endmacro %}
 
 
-{#-
-    Refuse a state in a format that this version of the package does not read. `properties`: the properties of the MV or of the progress table. The
-    first format of the state has no number.
--#}
+{#- Refuse a state in a format that this version does not read. `properties`: of the MV or its progress table; the first format has no number. -#}
 {% macro refuse_state_format(backfill, properties) %}
     {%- set state = backfill.progress.render() -%}
     {%- do dbt_backfill.refuse(

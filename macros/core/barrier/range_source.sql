@@ -127,11 +127,7 @@
 
 {#-
     Return the sources of a plan that no longer reads its copy. The record of the copy stays in the plan, but without its version: it also records how
-    often the upstream would be read without a copy.
-
-    Arguments:
-      sources (list): the sources of the plan.
-      given_up (list): the sources of the plan that this plan replaces.
+    often the upstream would be read without a copy. `given_up`: the sources of the plan that this plan replaces.
 -#}
 {% macro with_void_copy(sources, given_up=[]) %}
     {%- set copy = dbt_backfill.get_source({'sources': sources + given_up}, 'replica') -%}
@@ -156,10 +152,7 @@
 {#-
     Return USING, LOCATION and TBLPROPERTIES of a copy. A copy of Delta has the catalog's default location even if the model has a location_root: DROP
     TABLE would leave its files there, and Delta creates no table with other columns where files are. A copy that a run-operation makes also has the
-    default location.
-
-    Arguments:
-      properties (dict): the properties of this copy only.
+    default location. `properties`: the properties of this copy only.
 -#}
 {% macro get_clauses_of_copy(backfill, relation, properties) -%}
     {%- set format = backfill.options.file_format -%}
@@ -173,11 +166,8 @@
 
 
 {#-
-    Return the current properties of a copy that is to be dropped, or none if the table does not exist or was not created by this package. The
-    properties are read from Spark, because dbt listed the tables at the start of the invocation.
-
-    Arguments:
-      mark (string): a property that only a table of this package has.
+    Return the current properties of a copy that is to be dropped; none if there is no table with the property `mark`, which only this package sets.
+    The properties are read from Spark, because dbt listed the tables at the start of the invocation.
 -#}
 {% macro find_own_copy(relation, mark='dbt_backfill.format') %}
     {%- set existing = dbt_backfill.find_table(relation) -%}
@@ -187,11 +177,8 @@
 
 
 {#-
-    Return a statement that drops a copy with its files. Without PURGE, the files of an Iceberg table in a metastore would stay. If the
-    catalog has overridden the table property `gc.enabled` with false, PURGE is an error and is left out.
-
-    Arguments:
-      properties (dict): the properties of the copy; none if they have not been read.
+    Return a statement that drops a copy with its files. Without PURGE, the files of an Iceberg table in a metastore would stay. If the catalog has
+    overridden the table property `gc.enabled` with false, PURGE is an error and is left out. `properties`: none if they have not been read.
 -#}
 {% macro get_drop_copy_sql(file_format, relation, properties=none) -%}
     {%- if properties is none and file_format == 'iceberg' -%} {%- set properties = dbt_backfill.read_table_properties(relation) -%} {%- endif -%}

@@ -24,7 +24,11 @@
     {%- set feed = dbt_backfill.get_change_table(options.change_feed, upstream.relation, sql)
         if options.change_feed and not upstream.get('feed') else none -%}
     {%- set query, volatile = dbt_backfill.substitute_upstream(read.sql, upstream.relation), options.volatile_columns or [] -%}
-    {%- if volatile -%} {%- do dbt_backfill.check_volatile_columns(query, volatile) -%} {%- endif -%}
+    {#- Refuse a volatile column without an expression of that name: its text would not be left out. -#}
+    {%- for name in volatile if '__bf_volatile' not in dbt_backfill.get_lasting_query(query, [name]) -%}
+        {%- do dbt_backfill.refuse("volatile_columns contains '" ~ name ~ "', but its query has no expression that ends with AS " ~ name,
+            'Write <expression> AS ' ~ name ~ ', or remove the name from volatile_columns') -%}
+    {%- endfor -%}
     {%- set lasting = dbt_backfill.get_lasting_query(query, volatile) if volatile else query -%}
     {%- set relations = dbt_backfill.get_checked_relations(mv, options) -%}
     {%- do dbt_backfill.check_options_of_upstream(upstream, feed, options) -%}
@@ -172,11 +176,7 @@
 {% endmacro %}
 
 
-{#-
-    Log a line if the number of vnodes of the MV differs from the model's config. Log a line if the order of the backfill differs from the config.
-    Such a difference does not change the rows of the MV. It arises after a rescale or a change of the config, and the config applies at the next
-    rebuild.
--#}
+{#- Log a line if the MV has another number of vnodes or another order than the config, which then applies at the next rebuild. -#}
 {% macro report_kept_shape(backfill, state) %}
     {%- if state.get('planned') or backfill.generation -%} {{ return(none) }} {%- endif -%}
     {%- set name, has, wanted = dbt_backfill.get_model_name(model), state.committed.vnode_count, backfill.options.vnode_count -%}
@@ -190,10 +190,7 @@
     {%- endif -%}
     {%- set has, wanted = state.committed.key[0].get('order', 'ascending'), backfill.options.backfill_order -%}
     {%- if has != wanted and not state.finished -%}
-        {%- do log(
-            name ~ ' is still backfilled ' ~ has ~ '; the backfill_order ' ~ wanted ~ ' applies only when the MV is rebuilt',
-            info=true
-        ) -%}
+        {%- do log(name ~ ' is still backfilled ' ~ has ~ '; the backfill_order ' ~ wanted ~ ' applies only when the MV is rebuilt', info=true) -%}
     {%- endif -%}
 {% endmacro %}
 
@@ -321,11 +318,8 @@
 
 
 {#-
-    Return the message of a run's result. The message has the committed barriers, and a pause or rate limit that the user has set. If the run ended
-    before it reached `barriers_per_run`, the message has the reason.
-
-    Arguments:
-      run (namespace): the variables of the loop in run_barriers, see _run_next_barrier.
+    Return the message of a run's result: the committed barriers, a pause or rate limit that the user has set, and why the run ended before it reached
+    `barriers_per_run`. `run`: see _run_next_barrier.
 -#}
 {% macro get_result_message(run) %}
     {%- set progress, complete = ' (' ~ dbt_backfill.get_progress(run.state).text ~ ')', dbt_backfill.is_complete(run.state) -%}

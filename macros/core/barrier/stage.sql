@@ -88,10 +88,8 @@
 
 {#-
     Return parts of a script: 'declarations' of its variables, and 'statements' that make the stage. The statements also set the variables `staged`,
-    `reread` and `merged`, which describe the stage. The entry `suspects` is the number of keys that get_reread_statements checks.
-
-    Arguments:
-      changes (dict): as get_changes returned them.
+    `reread` and `merged`, which describe the stage. The entry `suspects` is the number of keys that get_reread_statements checks. `changes`: see
+    get_changes.
 
     The events of a key that existed twice may look like the events of a unique key. The option `check_key` finds such keys by a join of the MV with
     the keys that were inserted or deleted.
@@ -109,13 +107,8 @@
         if changes.is_exact and not changes.drops_rows and not changes.may_repeat else 'count(*)' -%}
     {%- set summary -%}
         set staged = (select named_struct(
-            'count', count,
-            'null_keys', null_keys,
-            'altered_keys', altered_keys,
-            'suspects', suspects,
-            'inserts', inserts,
-            'low', {{ dbt_backfill.literals_expression(keys, 'low.') }},
-            'high', {{ dbt_backfill.literals_expression(keys, 'high.') }}
+            'count', count, 'null_keys', null_keys, 'altered_keys', altered_keys, 'suspects', suspects, 'inserts', inserts,
+            'low', {{ dbt_backfill.literals_expression(keys, 'low.') }}, 'high', {{ dbt_backfill.literals_expression(keys, 'high.') }}
         )
         from (
             select
@@ -133,17 +126,12 @@
         'declarations': changes.get('declarations', []) + [
             'declare staged struct<count: bigint, null_keys: bigint, altered_keys: bigint, suspects: bigint, inserts: bigint, low: array<string>, high: array<string>>',
             'declare reread struct<count: bigint, low: array<string>, high: array<string>, twice: array<array<string>>>',
-            'declare merged struct<upserts: bigint, drops: bigint, filter: string>',
-            'declare __bf_keys bigint',
-            'declare __bf_words int',
+            'declare merged struct<upserts: bigint, drops: bigint, filter: string>', 'declare __bf_keys bigint', 'declare __bf_words int',
         ],
         'statements': changes.get('setup', []) + [
-            dbt_backfill.get_last_states_view_sql(names.states, events, keys, changes),
-            'cache table ' ~ names.states,
-            summary,
+            dbt_backfill.get_last_states_view_sql(names.states, events, keys, changes), 'cache table ' ~ names.states, summary,
             dbt_backfill.get_reread_statements(backfill, state, plan, names, suspicions, altered),
-            dbt_backfill.get_rows_view_sql(backfill, plan, names, alters_keys=altered is not none),
-            'cache table ' ~ names.rows,
+            dbt_backfill.get_rows_view_sql(backfill, plan, names, alters_keys=altered is not none), 'cache table ' ~ names.rows,
             dbt_backfill.get_merged_statements(backfill, keys, names.rows),
         ],
     }) }}
@@ -214,9 +202,6 @@
     the last event. Second, the images must agree with these two events: an image that was added and removed occurs an even number of times, so its
     hashes cancel out. One commit has at most one delete and one upsert of a unique key, so its images are not hashed. The feed may also have altered
     the last state, see altered_predicate.
-
-    Arguments:
-      changes (dict): as get_changes returned them.
 -#}
 {% macro get_last_states_view_sql(name, events, keys, changes) -%}
     {%- set order = 'struct(__bf_version, __bf_is_upsert)' -%}

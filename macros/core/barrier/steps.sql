@@ -130,9 +130,7 @@
 
 {#- Return the query's rows of the plan's range, or of another window, as the source of a MERGE. -#}
 {% macro get_range_rows_sql(backfill, state, plan, window=none) -%}
-    {%- set scan = dbt_backfill.get_range_scan_sql(
-        dbt_backfill.get_range_read(backfill, plan), window or plan, state, backfill, plan.key
-    ) -%}
+    {%- set scan = dbt_backfill.get_range_scan_sql(dbt_backfill.get_range_read(backfill, plan), window or plan, state, backfill, plan.key) -%}
     {{ dbt_backfill.as_new_columns(dbt_backfill.get_query_sql(plan.query, backfill.upstream.relation, scan)) }}
 {%- endmacro %}
 
@@ -331,9 +329,7 @@
     {%- set next = dbt_backfill.parse_relation(plan.generation.relation) -%}
     {%- set columns, fence = dbt_backfill.get_table_columns(next), dbt_backfill.get_fence(backfill, plan) -%}
     {#- The current config says how the new MV is partitioned. -#}
-    {%- set kept = dbt_backfill.unaltered_partition_predicate(
-        dict(backfill, partitions=none), dbt_backfill.parse_columns(plan.query_columns)
-    ) -%}
+    {%- set kept = dbt_backfill.unaltered_partition_predicate(dict(backfill, partitions=none), dbt_backfill.parse_columns(plan.query_columns)) -%}
     {%- set version = plan.generation.get('version') -%}
     create or replace table {{ backfill.mv.render() }}
     {{ dbt_backfill.mv_clauses(backfill.mv, columns, plan.backfill_id) }}
@@ -352,11 +348,7 @@
 
 {#-
     Return a SQL expression over a row that is about to be written to the MV. The expression is true if the MV stores the row's values unchanged;
-    otherwise it raises an error. Return none if the MV stores every value unchanged.
-
-    Arguments:
-      backfill (dict): with 'partitions', see get_backfill.
-      columns (list of {'name', 'type'}): the columns of the row.
+    otherwise it raises an error. Return none if the MV stores every value unchanged. `columns`: the columns of the row, as {'name', 'type'}.
 -#}
 {% macro unaltered_partition_predicate(backfill, columns, prefix='') %}
     {%- set cases = [] -%}

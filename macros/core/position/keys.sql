@@ -30,10 +30,7 @@
 {% endmacro %}
 
 
-{#-
-    Return a condition that is true if two rows have the same key. `left_names` and `right_names` are `name` for a row with the MV's column names, and
-    `upstream` for a row with the upstream's column names.
--#}
+{#- Return a condition that two rows have the same key. `left_names`, `right_names`: `name` for the MV's names of the columns, else `upstream`. -#}
 {% macro equal_keys(keys, left, right, left_names='name', right_names='name') -%}
     {%- set pairs = [] -%}
     {%- for key in keys -%}
@@ -59,10 +56,7 @@
 {%- endmacro %}
 
 
-{#-
-    Return a predicate that is true if any column of the key is null. Null keys have no order, so this package refuses ranges and feeds with null
-    keys.
--#}
+{#- Return a predicate that is true if any column of the key is null. Such a key has no order, so no range and no feed may have it. -#}
 {% macro null_key_predicate(columns) -%}
     {{ return('(' ~ columns | join(' is null or ') ~ ' is null)') }}
 {%- endmacro %}
@@ -78,10 +72,7 @@
 {% endmacro %}
 
 
-{#-
-    Return tuple_predicate in the order of the backfill: `<` means that a key comes earlier in the backfill. `columns` are the key's columns, under
-    any names.
--#}
+{#- Return tuple_predicate in the order of the backfill: `<` means that a key comes earlier in the backfill. -#}
 {% macro ordered_predicate(keys, columns, op, values) -%}
     {%- set turned = {'>': '<', '>=': '<=', '<': '>', '<=': '>='} -%}
     {{ return(dbt_backfill.tuple_predicate(columns, turned[op] if dbt_backfill.is_descending(keys) else op, values)) }}
@@ -167,15 +158,13 @@
     range_low is the lowest position.
 -#}
 {% macro get_range_scan_sql(source, plan, state, relations, keys, with_null_keys=false) -%}
-    {%- set columns = dbt_backfill.upstream_columns(keys, 'source.') -%}
+    {%- set columns, vnode = dbt_backfill.upstream_columns(keys, 'source.'), dbt_backfill.vnode_expression(keys, plan.vnode_count, 'source.') -%}
     {%- set window = dbt_backfill.window_predicate(keys, columns, plan) -%}
     {%- set nulls = ' or ' ~ dbt_backfill.null_key_predicate(columns) if with_null_keys else '' -%}
-    {%- set vnode = dbt_backfill.vnode_expression(keys, plan.vnode_count, 'source.') -%}
     {%- if plan.get('vnodes') is none -%}
         select * from {{ source }} as source where ({{ window }}){{ nulls }}
     {%- elif state.uniform -%}
-        select * from {{ source }} as source
-        where {{ vnode }} in ({{ plan.vnodes | join(', ') }}) and (({{ window }}){{ nulls }})
+        select * from {{ source }} as source where {{ vnode }} in ({{ plan.vnodes | join(', ') }}) and (({{ window }}){{ nulls }})
     {%- else -%}
         {%- set positions = dbt_backfill.position_columns(keys, 'progress.') -%}
         select source.*
@@ -205,19 +194,16 @@
         of the range. Absent if Spark does not report the files
     }.
 
-    The keys are sorted as tuples: all keys if few remain, else a sample. Every k-th key is a bound. This works for any type with an order and for any
-    distribution of the keys. The error of a range's size is about 1/sqrt(k). A bound at the end of the keys is left out, because the last range has
-    no end. A key that would be several bounds, because it is frequent, is returned once.
+    The keys are sorted as tuples: all keys if few remain, else a sample. Every k-th key is a bound. The error of a range's size is about 1/sqrt(k). A
+    bound at the end of the keys is left out, because the last range has no end. A frequent key that would be several bounds is returned once.
 
     Arguments:
-      scan (string): a select of the keys beyond the position.
-      total (string): a SQL expression of the upstream's number of rows.
+      scan (string): a select of the keys beyond the position. total (string): a SQL expression of the upstream's number of rows.
       done (int): the number of rows of the snapshot that were read so far.
       by_file (boolean): true if the scan reads files of one table, so that Spark can report the files.
 -#}
 {% macro get_bounds_sql(scan, total, done, keys, rate_limit, by_file=true) -%}
-    {%- set most = 256 -%}
-    {%- set names = dbt_backfill.upstream_columns(keys) -%}
+    {%- set most, names = 256, dbt_backfill.upstream_columns(keys) -%}
     {%- set columns, turn = names | join(', '), ' desc' if dbt_backfill.is_descending(keys) else '' -%}
     with share as (
         select least(1e0, greatest(1e5, least(1e6, 1e3 * remaining / {{ rate_limit }})) / remaining) as sampled, remaining

@@ -103,15 +103,6 @@
 {% endmacro %}
 
 
-{#- Refuse a name in volatile_columns without an expression of that name: its text would not be left out. -#}
-{% macro check_volatile_columns(query, volatile) %}
-    {%- for name in volatile if '__bf_volatile' not in dbt_backfill.get_lasting_query(query, [name]) -%}
-        {%- do dbt_backfill.refuse("volatile_columns contains '" ~ name ~ "', but its query has no expression that ends with AS " ~ name,
-            'Write <expression> AS ' ~ name ~ ', or remove the name from volatile_columns') -%}
-    {%- endfor -%}
-{% endmacro %}
-
-
 {#-
     Return the model's query with its upstream replaced by a name that `get_query_sql` defines, and without comments at its end.
 

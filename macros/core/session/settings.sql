@@ -81,10 +81,7 @@
 {% endmacro %}
 
 
-{#-
-    Return the settings that change the result of a query. This macro sends a statement to read the settings of common_settings_sql. (A run that reads
-    a state reads these settings together with the state.)
--#}
+{#- Return the settings that change the result of a query, in a run that reads no state with the settings of common_settings_sql. -#}
 {% macro read_result_settings(settings) %}
     {%- set common = dbt_backfill.run_json('read the common settings', 'select to_json(' ~ dbt_backfill.common_settings_sql() ~ ')')[0] -%}
     {{ return(dbt_backfill.get_result_settings(dict(settings, **common), common)) }}
@@ -112,9 +109,7 @@
         'spark.sql.files.ignoreCorruptFiles': dict(on, does=leaves_out ~ 'it cannot read'),
         'spark.sql.parser.quotedRegexColumnNames': dict(on, does='Spark reads a name in backticks as a pattern of names'),
         'spark.sql.readSideCharPadding': dict(off, does='Spark does not pad the values of a char(n) that it reads'),
-        'spark.sql.legacy.charVarcharAsString': dict(
-            on, does='Spark pads neither the values of a char(n) nor the values that are compared with them'
-        ),
+        'spark.sql.legacy.charVarcharAsString': dict(on, does='Spark pads neither the values of a char(n) nor values that are compared with them'),
         'spark.sql.legacy.ctePrecedencePolicy': {
             'value': 'legacy', 'is': 'set to LEGACY', 'to_do': 'Set it to CORRECTED' ~ for_dbt,
             'does': 'Spark may read the upstream instead of a common table expression with the same name',

@@ -23,9 +23,7 @@
     {%- endfor -%}
     {{ return({'recorded': recorded, 'derived': dict(derived, **{
         'mv_snapshot_id': 'barrier.mv_version',
-        'unique_key': 'barrier.key.name',
-        'upstream_key': 'barrier.key.upstream',
-        'key_types': 'barrier.key.type',
+        'unique_key': 'barrier.key.name', 'upstream_key': 'barrier.key.upstream', 'key_types': 'barrier.key.type',
         'vnode_row_counts': 'transform_keys(barrier.vnode_row_counts, (vnode, rows) -> cast(vnode as int))',
     })}) }}
 {% endmacro %}

@@ -80,9 +80,7 @@
             plan = if(vnode = 0, __bf_planned__, null)
         where epoch = {{ plan.epoch - 1 }} and plan_id is null
     {%- endset -%}
-    {{ dbt_backfill.get_state_statement(
-        backfill, sql, {'__bf_planned__': dbt_backfill.literal_expression('planned', 'string')}
-    ) }}
+    {{ dbt_backfill.get_state_statement(backfill, sql, {'__bf_planned__': dbt_backfill.literal_expression('planned', 'string')}) }}
     {{ dbt_backfill.get_next_plan_sql(backfill, plan, known) }};
 {%- endmacro %}
 

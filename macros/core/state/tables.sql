@@ -35,10 +35,7 @@
 {% endmacro %}
 
 
-{#-
-    Return the names of the tables beside the MV, such as `barriers` for `<mv>__barriers`, in the order in which the tables are dropped. The state
-    comes last.
--#}
+{#- Return the names of the tables beside the MV, such as `barriers` for `<mv>__barriers`, in the order in which they are dropped. -#}
 {% macro companion_names() %}
     {{ return(['barriers', 'controls', 'staged', 'replica', 'progress']) }}
 {% endmacro %}
@@ -51,10 +48,8 @@
 -#}
 {% macro get_checked_relations(mv, options) %}
     {%- set relations = dbt_backfill.get_relations(mv) -%}
-    {%- set own, next = [], dbt_backfill.get_next_relations(relations.mv).values() | list if options.full_refresh_mode == 'beside' else [] -%}
-    {%- for name in dbt_backfill.companion_names() + (['live'] if options.live_view else []) -%}
-        {%- do own.append(relations[name]) -%}
-    {%- endfor -%}
+    {%- set own, next = [], dbt_backfill.get_next_relations(mv).values() | list if options.full_refresh_mode == 'beside' else [] -%}
+    {%- for name in dbt_backfill.companion_names() + (['live'] if options.live_view else []) -%} {%- do own.append(relations[name]) -%} {%- endfor -%}
     {%- for relation in own + next -%}
         {%- set node = dbt_backfill.find_maker(relation) -%}
         {%- if node is not none -%}
@@ -132,18 +127,13 @@
 
 {#- True if `relation` exists now and belongs to the backfill with the id `id`. -#}
 {% macro exists_with_id(relation, id) %}
-    {{ return(dbt_backfill.find_table(relation) is not none
-        and dbt_backfill.read_table_properties(relation).get('dbt_backfill.id') == id) }}
+    {{ return(dbt_backfill.find_table(relation) is not none and dbt_backfill.read_table_properties(relation).get('dbt_backfill.id') == id) }}
 {% endmacro %}
 
 
 {#-
     Create the tables of a missing MV without a barrier. In a run that reads nothing, the MV is empty. In a takeover, an existing table becomes the
-    MV. Return the state of the MV.
-
-    Arguments:
-      columns (list): see prepare_creation; none if they are not known yet.
-      making (list): see get_create_statements.
+    MV. Return the state of the MV. `columns`: see prepare_creation; none if they are not known yet. `making`: see get_create_statements.
 -#}
 {% macro create_backfill(backfill, state, columns=none, making=none) %}
     {%- set columns = columns or dbt_backfill.prepare_creation(backfill) -%}
@@ -188,11 +178,8 @@
     `creation` is the plan of epoch 0: the MV has no rows, and no vnode has started. Its kind is `create`. If the MV's table exists already, the kind
     says how the table becomes the MV, see find_takeover. The backfill_id of this plan is stored as the table property `dbt_backfill.id` of both
     tables. If two first runs are alive at the same time, only one of them creates the progress table, with its own plans for the epochs 0 and 1. The
-    other run reads the id and the plan from the progress table. It makes the MV only if both runs have the same query (`is_ours`).
-
-    Arguments:
-      first (dict): the plan of the first barrier; none if no barrier follows.
-      making (list): the statements that turn an existing table into the MV; none if the MV is a new table.
+    other run reads the id and the plan from the progress table. It makes the MV only if both runs have the same query (`is_ours`). `first`: the plan
+    of the first barrier; none if no barrier follows. `making`: the statements that turn an existing table into the MV; none for a new table.
 -#}
 {% macro get_create_statements(relations, creation, columns, first=none, making=none) -%}
     {%- set progress, next_of = relations.progress.render(), {} -%}
@@ -251,8 +238,7 @@
     } -%}
     {%- if first -%}
         {%- do values.update({
-            'plan_id': dbt_backfill.string_literal(first.plan_id),
-            'plan_kind': dbt_backfill.string_literal(first.kind),
+            'plan_id': dbt_backfill.string_literal(first.plan_id), 'plan_kind': dbt_backfill.string_literal(first.kind),
             'plan': 'if(id = 0, ' ~ dbt_backfill.get_plan_json_sql(first) ~ ', null)',
         }) -%}
     {%- endif -%}

@@ -182,10 +182,7 @@
 {%- endmacro %}
 
 
-{#-
-    Refuse new columns of the query (`columns`) if they cannot be added to the MV. `left`: the names of columns that an earlier plan was to drop but
-    may not have dropped.
--#}
+{#- Refuse new columns of the query if the MV cannot get them. `left`: the names of columns that a given-up plan may not have dropped. -#}
 {% macro check_new_columns(mv, properties, columns, left) %}
     {%- if not columns -%} {{ return(none) }} {%- endif -%}
     {%- do dbt_backfill.check_columns(columns, properties) -%}
@@ -229,10 +226,7 @@
 {% endmacro %}
 
 
-{#-
-    True if an ALTER of the MV's format can change `type` to `wider` without changing any value: by Iceberg's type promotion, or by Delta's
-    type widening.
--#}
+{#- True if an ALTER can change `type` to `wider` without changing any value: by Iceberg's type promotion, or by Delta's type widening. -#}
 {% macro can_widen(type, wider) %}
     {%- if [type, wider] in [['int', 'bigint'], ['float', 'double']] -%} {{ return(true) }} {%- endif -%}
     {%- set wholes, is_delta, decimal = ['tinyint', 'smallint', 'int', 'bigint'], dbt_backfill.get_file_format() == 'delta', type -%}

@@ -13,10 +13,7 @@
 {% endmacro %}
 
 
-{#-
-    True if dbt's cache lists a table. This macro sends no statement. The result is always false for a table of another catalog, because the cache
-    does not list such tables.
--#}
+{#- True if dbt's cache lists a table; this sends no statement. The cache lists no table of another catalog. -#}
 {% macro is_listed(relation) %}
     {{ return(dbt_backfill.get_catalog(relation) is none and dbt_backfill.load_table(relation) is not none) }}
 {% endmacro %}
@@ -117,10 +114,8 @@
     {%- for row in dbt_backfill.run_table('read the log of ' ~ whose, sql) -%}
         {%- set time = row['timestamp'] | string | replace('T', ' ') -%}
         {%- do log.append({
-            'version': row['version'] | int,
-            'committed_at': time.rstrip('0').rstrip('.') if '.' in time else time,
-            'operation': row['operation'] | upper,
-            'parameters': row['operationParameters'] or '',
+            'version': row['version'] | int, 'committed_at': time.rstrip('0').rstrip('.') if '.' in time else time,
+            'operation': row['operation'] | upper, 'parameters': row['operationParameters'] or '',
         }) -%}
     {%- endfor -%}
     {{ return(log) }}
