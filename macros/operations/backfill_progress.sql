@@ -146,10 +146,8 @@
 {% endmacro %}
 
 
-{#-
-    Return the rows of get_progress_sql, in the order of the models. Each row also has 'source', the table that the MV follows; 'behind', the number
-    of its versions that the MV does not show yet; and 'behind_seconds', the age of the oldest of these versions. An unknown value is none.
--#}
+{#- Return the rows of get_progress_sql, in the order of the models. Each row also has 'source', the table that the MV follows; 'behind', the number
+    of its versions that the MV does not show yet; and 'behind_seconds', the age of the oldest of these versions. An unknown value is none. -#}
 {% macro read_progress_and_lags(states) %}
     {%- set rows = dbt_backfill.read_progress_rows(
         dbt_backfill.get_progress_sql(states, dbt_backfill.followed_source('barrier.sources') ~ ' as source')

@@ -55,10 +55,8 @@
 {% endmacro %}
 
 
-{#-
-    Set the rate limit of each MV to `value`, unless the MV already has this limit. Then print the setting that applies to the MV. Check all arguments
-    and MVs before the first write. With `all`, skip MVs that have never run. `given`, `unknown`: see check_arguments.
--#}
+{#- Set the rate limit of each MV to `value`, unless the MV already has this limit. Then print the setting that applies to the MV. Check all arguments
+    and MVs before the first write. With `all`, skip MVs that have never run. `given`, `unknown`: see check_arguments. -#}
 {% macro run_controls(operation, given, unknown, value) %}
     {%- do dbt_backfill.check_arguments(operation, given, unknown, {
         'all': [given['all'] is boolean, 'true or false'],

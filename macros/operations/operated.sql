@@ -1,7 +1,5 @@
-{#-
-    Return the facts about an MV that an operation knows without asking Spark: the relations of the MV, the model's 'name', 'options' with the
-    'file_format', and the 'location_root' of its config.
--#}
+{#- Return the facts about an MV that an operation knows without asking Spark: the relations of the MV, the model's 'name', 'options' with the
+    'file_format', and the 'location_root' of its config. -#}
 {% macro get_operated(node) %}
     {{ return(dict(
         dbt_backfill.get_relations(dbt_backfill.get_node_relation(node)),

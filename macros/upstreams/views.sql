@@ -1,7 +1,5 @@
-{#-
-    This file lets a model read its upstream through views. Barriers read the upstream at a version, and a view has no versions. So the text of each
-    view becomes a part of the model's query, as a common table expression. A view with another text is therefore another query.
--#}
+{#- This file lets a model read its upstream through views. Barriers read the upstream at a version, and a view has no versions. So the text of each
+    view becomes a part of the model's query, as a common table expression. A view with another text is therefore another query. -#}
 
 
 {#-

@@ -98,10 +98,8 @@
 -#}
 {% macro key_lineage(explained, unique_key, upstream_key) %}
     {%- set plan, attributes, keys = explained.optimized | join('\n'), dbt_backfill.get_attributes(explained.optimized[-1]), [] -%}
-    {#-
-        A column of the key has a type that Spark can compare and render as text. Other types are refused: float and double (the statistics of files
-        treat NaN differently than Spark), strings with a collation (equal keys have different hashes), and every type without an order.
-    -#}
+    {#- A column of the key has a type that Spark can compare and render as text. Other types are refused: float and double (the statistics of files
+        treat NaN differently than Spark), strings with a collation (equal keys have different hashes), and every type without an order. -#}
     {%- set ordered = ['tinyint', 'smallint', 'int', 'bigint', 'string', 'date', 'timestamp', 'timestamp_ntz', 'boolean', 'binary'] -%}
     {%- for column in unique_key -%}
         {%- set before = plan.split(' AS __bf_key_' ~ loop.index ~ '#')[0] -%}
@@ -200,10 +198,8 @@
 {% endmacro %}
 
 
-{#-
-    Refuse a version of the upstream on which the query does not run. For example, an Iceberg snapshot has the columns that the table had when the
-    snapshot was written, and an ALTER makes no new snapshot.
--#}
+{#- Refuse a version of the upstream on which the query does not run. For example, an Iceberg snapshot has the columns that the table had when the
+    snapshot was written, and an ALTER makes no new snapshot. -#}
 {% macro check_query_at(backfill, observed, analysis, version) %}
     {%- if not observed.get('altered') -%} {{ return(none) }} {%- endif -%}
     {%- set scan = 'select * from ' ~ dbt_backfill.ask(backfill.upstream, 'upstream_read')(backfill.upstream, version) -%}
@@ -282,10 +278,8 @@
 {% endmacro %}
 
 
-{#-
-    Return how the model differs from the model of the plan `last`; none if both models have the same meaning. The number of vnodes and the order of
-    the backfill are not compared, because they do not change the rows. The MV keeps both, see report_kept_shape.
--#}
+{#- Return how the model differs from the model of the plan `last`; none if both models have the same meaning. The number of vnodes and the order of
+    the backfill are not compared, because they do not change the rows. The MV keeps both, see report_kept_shape. -#}
 {% macro find_difference(backfill, settings, analysis, last) %}
     {%- set changed, options = dbt_backfill.find_changed_setting(last, settings), backfill.options -%}
     {%- set upstream, names = dbt_backfill.get_source(last).relation, last.key | map(attribute='name') | list -%}
@@ -326,11 +320,9 @@
 {% endmacro %}
 
 
-{#-
-    Return the first setting of the session (see get_result_settings) that has changed since a plan was made: {'setting', 'words': the name for a
+{#- Return the first setting of the session (see get_result_settings) that has changed since a plan was made: {'setting', 'words': the name for a
     message, 'was', 'is'}; none if no setting has changed. A setting that is not set counts as its default. The value EXCEPTION counts as the default
-    as well: with EXCEPTION, Spark returns the same value or fails.
--#}
+    as well: with EXCEPTION, Spark returns the same value or fails. -#}
 {% macro find_changed_setting(plan, settings) %}
     {%- set recorded = plan.get('settings') -%}
     {%- if recorded is none -%} {{ return(none) }} {%- endif -%}

@@ -95,11 +95,9 @@
 {% endmacro %}
 
 
-{#-
-    Return what Spark reports about the upstream now, see read_upstream. If the changes come from the user's change table, the entry `feed` has the
+{#- Return what Spark reports about the upstream now, see read_upstream. If the changes come from the user's change table, the entry `feed` has the
     same facts about the change table. The change table is read first, so that the observed upstream is not behind the observed change table. `since`:
-    the plan to whose version the log has to reach back; none if no version of the upstream was read yet.
--#}
+    the plan to whose version the log has to reach back; none if no version of the upstream was read yet. -#}
 {% macro observe_upstream(backfill, state, since) %}
     {%- set followed = backfill.feed or backfill.upstream -%}
     {%- set source = dbt_backfill.get_source(since, 'feed' if backfill.feed else 'upstream') -%}
@@ -263,11 +261,9 @@
 {% endmacro %}
 
 
-{#-
-    Return the statements of a plan that write the MV's rows, in the order of execution: a list of {'name', 'sql', 'counts': which rows are counted,
+{#- Return the statements of a plan that write the MV's rows, in the order of execution: a list of {'name', 'sql', 'counts': which rows are counted,
     see get_merge_counts; absent if no rows are counted}. The ALTERs are not in the list: run_alterations sends them before these statements.
-    `staged`: the changes, as stage_changes returned them; none without changes. `columns`: the columns of the MV, if they are known.
--#}
+    `staged`: the changes, as stage_changes returned them; none without changes. `columns`: the columns of the MV, if they are known. -#}
 {% macro get_steps(backfill, state, plan, staged=none, columns=none) %}
     {%- set kind, of_barrier, in_barrier = dbt_backfill.kind_of(plan), ' of the barrier ' ~ plan.epoch, ' in the barrier ' ~ plan.epoch -%}
     {%- if kind.table == 'empty' -%}

@@ -82,10 +82,8 @@
 {% endmacro %}
 
 
-{#-
-    True if a committed plan is a reset or a swap that was given up. (The source of a reset has no version.) After such a plan the MV may already have
-    the plan's columns, while the progress table still has the previous key and vnodes. So the next plan has to replace the MV again.
--#}
+{#- True if a committed plan is a reset or a swap that was given up. (The source of a reset has no version.) After such a plan the MV may already have
+    the plan's columns, while the progress table still has the previous key and vnodes. So the next plan has to replace the MV again. -#}
 {% macro is_abandoned_reset(plan) %}
     {%- set replaces = dbt_backfill.get_source(plan).get('version') is none or plan.get('generation') is not none -%}
     {{ return(plan.kind == 'abandon' and replaces) }}
@@ -128,17 +126,13 @@
 {% endmacro %}
 
 
-{#-
-    Return why the changes since the committed plan cannot be read, as the end of a sentence; none if the changes can be read. Refuse an upstream if
-    its later changes could not be read either.
--#}
+{#- Return why the changes since the committed plan cannot be read, as the end of a sentence; none if the changes can be read. Refuse an upstream if
+    its later changes could not be read either. -#}
 {% macro find_feed_gap(backfill, observed, committed) %}
     {%- set feed = dbt_backfill.describe_change_table(backfill.feed) if backfill.feed else none -%}
     {%- if (dbt_backfill.get_source(committed, 'feed') or {}).get('definition') != feed -%} {{ return('change_feed was changed') }} {%- endif -%}
     {%- if not backfill.feed -%}
-        {%- set followed = dict(
-            dbt_backfill.get_source(committed), key=(committed.get('key') or []) | map(attribute='upstream') | list
-        ) -%}
+        {%- set followed = dict(dbt_backfill.get_source(committed), key=(committed.get('key') or []) | map(attribute='upstream') | list) -%}
         {#- Call check_followed only if the committed plan has the model's key: a model with another key is refused or rebuilt anyway. Do not check
             the MV in use during a full refresh beside it: perhaps the user refreshes the MV because its changes cannot be followed. -#}
         {%- set names = (committed.get('key') or []) | map(attribute='name') | map('lower') | list -%}
@@ -164,11 +158,9 @@
 {% endmacro %}
 
 
-{#-
-    Return how the type of a column that the query reads has changed since the last executed barrier, as the end of a sentence; none if no type is
+{#- Return how the type of a column that the query reads has changed since the last executed barrier, as the end of a sentence; none if no type is
     known to have changed. With the type, values of older rows may have changed that the feed does not report: `cast(amount as string)` gets more
-    digits if `amount` is widened to decimal(12,4). Delta's log does not show the types, nor that a write with schema evolution has changed them.
--#}
+    digits if `amount` is widened to decimal(12,4). Delta's log does not show the types, nor that a write with schema evolution has changed them. -#}
 {% macro find_changed_type(state, analysis) %}
     {%- set read = dbt_backfill.get_source(dbt_backfill.get_feed_start(state)) -%}
     {%- set types = fromjson(read.get('definition') or '{}') if read and analysis.types else {} -%}
@@ -324,10 +316,8 @@
 {% endmacro %}
 
 
-{#-
-    Return the fields of a plan for the end of its range and the ends of the next ranges. One pass over the remaining keys finds these ends. The field
-    'evidence' is not stored, see choose_replica.
--#}
+{#- Return the fields of a plan for the end of its range and the ends of the next ranges. One pass over the remaining keys finds these ends. The field
+    'evidence' is not stored, see choose_replica. -#}
 {% macro find_bounds(backfill, state, plan) %}
     {%- if plan.vnodes is none and dbt_backfill.upstream_traits(backfill.upstream).stages_ranges -%}
         {%- set remaining, columns = {'range_low': plan.range_low, 'last_range': true}, dbt_backfill.upstream_columns(plan.key) -%}
@@ -391,9 +381,7 @@
 {% macro get_filling(state) %}
     {%- set plan = state.committed or {} -%}
     {%- if not plan.get('fills') or plan.get('last_fill') and not state.dirty -%} {{ return(none) }} {%- endif -%}
-    {{ return(dbt_backfill.new_filling(
-        plan.fills, plan.get('fill_low' if state.dirty else 'fill_high'), plan.get('filled_row_count') or 0
-    )) }}
+    {{ return(dbt_backfill.new_filling(plan.fills, plan.get('fill_low' if state.dirty else 'fill_high'), plan.get('filled_row_count') or 0)) }}
 {% endmacro %}
 
 

@@ -200,9 +200,7 @@
     {%- set counted = 'coalesce(from_json(' ~ counts ~ ", 'map<string, bigint>')[cast(progress.vnode as string)], 0)" -%}
     {%- if does in ['reset', 'finish'] -%}
         {%- for column in positions -%} {%- do columns.update({column: 'null'}) -%} {%- endfor -%}
-        {%- do columns.update({
-            'backfill_finished': 'true' if does == 'finish' else 'false', 'row_count': counted if does == 'finish' else '0',
-        }) -%}
+        {%- do columns.update({'backfill_finished': 'true' if does == 'finish' else 'false', 'row_count': counted if does == 'finish' else '0'}) -%}
     {%- elif does == 'advance' and (plan.last_range or plan.get('range_row_count') is not none) -%}
         {%- set moves = 'true' if plan.get('vnodes') is none else 'progress.vnode in (' ~ plan.vnodes | join(', ') ~ ')' -%}
         {%- do columns.update({
@@ -223,11 +221,9 @@
 {% endmacro %}
 
 
-{#-
-    Return statements that commit a reset or a swap that changes the key or the number of vnodes. First, missing columns are added to the progress
+{#- Return statements that commit a reset or a swap that changes the key or the number of vnodes. First, missing columns are added to the progress
     table. These columns do not change the committed state. Then one MERGE writes the rows. The progress table is not replaced, because Iceberg would
-    replace it even if another run has committed after the statement began. Columns of a previous key stay, but are null.
--#}
+    replace it even if another run has committed after the statement began. Columns of a previous key stay, but are null. -#}
 {% macro get_reshape_statements(backfill, state, plan) -%}
     {%- set present = dbt_backfill.get_column_types(backfill.progress) -%}
     {%- set columns = dbt_backfill.get_committed_columns(state, plan) -%}
@@ -255,11 +251,9 @@
 {%- endmacro %}
 
 
-{#-
-    Return a statement of a script that commits a plan: it gives the progress table one row for each vnode of the select `vnodes`, which returns no
+{#- Return a statement of a script that commits a plan: it gives the progress table one row for each vnode of the select `vnodes`, which returns no
     row if the plan is no longer to be executed. `id`: the select's column with the number of the vnode; `columns`: the values of an existing row,
-    over `progress` and `vnodes`; `new`: the values of a new row, over `vnodes`.
--#}
+    over `progress` and `vnodes`; `new`: the values of a new row, over `vnodes`. -#}
 {% macro get_vnodes_statement(backfill, plan, vnodes, id, columns, new) -%}
     {%- set stands = dbt_backfill.executable_plan_predicate(plan, 'progress.') -%}
     {%- set sql -%}
@@ -278,10 +272,8 @@
 {%- endmacro %}
 
 
-{#-
-    Return statements of a script that drop the temporary views of a barrier, and the variable with the filter of its keys, see get_merged_statements.
-    Each view is dropped before the views that it reads. A missing view is no error, because a lost connection ends the session and its views.
--#}
+{#- Return statements of a script that drop the temporary views of a barrier, and the variable with the filter of its keys, see get_merged_statements.
+    Each view is dropped before the views that it reads. A missing view is no error, because a lost connection ends the session and its views. -#}
 {% macro get_drop_stages_sql(stages) -%}
     {%- for stage in stages | unique %}
     begin

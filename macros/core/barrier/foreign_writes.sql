@@ -178,21 +178,17 @@
 {%- endmacro %}
 
 
-{#-
-    Return a statement after which Spark adds a property to each snapshot that the session commits: the property `dbt_backfill.<id of the MV>`, with
+{#- Return a statement after which Spark adds a property to each snapshot that the session commits: the property `dbt_backfill.<id of the MV>`, with
     the mark as its value. All models of a session share its settings, so the name of the property contains the id of the MV. If `mark` is none,
-    return the statement after which Spark no longer adds the property.
--#}
+    return the statement after which Spark no longer adds the property. -#}
 {% macro get_mark_statement(backfill_id, mark=none) -%}
     {%- set setting = '`spark.sql.iceberg.snapshot-property.dbt_backfill.' ~ backfill_id ~ '`' -%}
     {{ return('set ' ~ setting ~ '=`' ~ mark ~ '`' if mark else 'reset ' ~ setting) }}
 {%- endmacro %}
 
 
-{#-
-    Record the version of the MV in a run that has nothing to do, if maintenance has changed the version. Otherwise the log might later no longer list
-    the commits after the version of the last barrier. Then the next barrier would compare the whole MV.
--#}
+{#- Record the version of the MV in a run that has nothing to do, if maintenance has changed the version. Otherwise the log might later no longer list
+    the commits after the version of the last barrier. Then the next barrier would compare the whole MV. -#}
 {% macro run_record_of_mv_version(backfill, state) %}
     {%- set recorded = state.committed.get('mv_version') -%}
     {%- if recorded and not state.foreign_write and (recorded != state.mv_version or state.committed.get('mv_unclear')) -%}

@@ -1,8 +1,6 @@
-{#-
-    This file handles a query that differs from the committed query only in its columns. The MV gets the new columns and loses the missing columns
+{#- This file handles a query that differs from the committed query only in its columns. The MV gets the new columns and loses the missing columns
     without a rebuild. find_change detects such a query, choose_plan plans barriers of the kind `fill`, and run_steps sends the ALTERs before the
-    MERGEs.
--#}
+    MERGEs. -#}
 
 
 {#-
@@ -85,10 +83,8 @@
 {% endmacro %}
 
 
-{#-
-    Return the columns that are to be filled and dropped after a change of the query, see new_filling. Refuse a column that the MV cannot get or lose.
-    Refuse a version on which the query does not run, such as a pinned snapshot that lacks a column. `columns`: see find_other_columns.
--#}
+{#- Return the columns that are to be filled and dropped after a change of the query, see new_filling. Refuse a column that the MV cannot get or lose.
+    Refuse a version on which the query does not run, such as a pinned snapshot that lacks a column. `columns`: see find_other_columns. -#}
 {% macro begin_filling(backfill, state, observed, analysis, version, columns) %}
     {%- if not state.uniform -%}
         {%- do dbt_backfill.refuse('its query returns other columns than at the last barrier, but the vnodes of the MV have different positions',
@@ -189,10 +185,8 @@
 {% endmacro %}
 
 
-{#-
-    Return a script that sends these ALTERs. The fence stops the script if the plan is no longer to be executed. With `yields` the script continues
-    after an ALTER that fails, because an earlier attempt or another run may have executed this ALTER already.
--#}
+{#- Return a script that sends these ALTERs. The fence stops the script if the plan is no longer to be executed. With `yields` the script continues
+    after an ALTER that fails, because an earlier attempt or another run may have executed this ALTER already. -#}
 {% macro get_alter_script(alterations, fence, yields) -%}
     begin
         declare stands boolean;

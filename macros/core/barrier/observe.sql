@@ -86,10 +86,8 @@
 {% endmacro %}
 
 
-{#-
-    Return the state that an earlier run left; none if there is no state. Refuse a table that this package did not create. Refuse a state in a format
-    that this version of the package does not read.
--#}
+{#- Return the state that an earlier run left; none if there is no state. Refuse a table that this package did not create. Refuse a state in a format
+    that this version of the package does not read. -#}
 {% macro read_left_state(backfill, existing) %}
     {%- if existing.progress is none -%} {{ return(none) }} {%- endif -%}
     {%- set properties = dbt_backfill.read_listed_properties(existing.progress, backfill.progress) -%}
@@ -105,10 +103,8 @@
 {% endmacro %}
 
 
-{#-
-    Refuse a table that has the name of the new MV's history or controls. Accept a table that an earlier MV left and that the new MV can write to. In
-    another catalog a lookup of the controls would cost a statement. So there, the first statement that reads the controls finds such a table.
--#}
+{#- Refuse a table that has the name of the new MV's history or controls. Accept a table that an earlier MV left and that the new MV can write to. In
+    another catalog a lookup of the controls would cost a statement. So there, the first statement that reads the controls finds such a table. -#}
 {% macro check_leftovers_are_ours(backfill, existing) %}
     {%- if existing.barriers -%}
         {%- set properties = dbt_backfill.read_listed_properties(existing.barriers, backfill.barriers) -%}
@@ -128,10 +124,8 @@
 {% endmacro %}
 
 
-{#-
-    Return the result of observe_state for an MV that is about to be created: the epoch is 0, and no vnode has started. Refuse a query from which no
-    MV can be made, see analyze_query. `settings`: the session's settings, see read_settings.
--#}
+{#- Return the result of observe_state for an MV that is about to be created: the epoch is 0, and no vnode has started. Refuse a query from which no
+    MV can be made, see analyze_query. `settings`: the session's settings, see read_settings. -#}
 {% macro observe_missing(backfill, settings) %}
     {%- set analysis = dbt_backfill.check_key_order(backfill, dbt_backfill.analyze_query(backfill, dbt_backfill.new_analysis())) -%}
     {%- set settings = dbt_backfill.read_result_settings(settings) -%}
@@ -145,21 +139,17 @@
 {% endmacro %}
 
 
-{#-
-    True if a state without an MV has to be replaced. A first run left this state: it failed or died before it had created the MV, so no rows were
+{#- True if a state without an MV has to be replaced. A first run left this state: it failed or died before it had created the MV, so no rows were
     ever merged. The state is replaced in two cases. The model was changed after the first run. Or the first run was to take over a table, and this
-    table is gone.
--#}
+    table is gone. -#}
 {% macro _is_of_another_model(backfill, missing, left) %}
     {{ return(left.committed and (left.committed.kind != 'create'
         or dbt_backfill.find_difference(backfill, missing.state.settings, missing.analysis, left.planned or left.committed) is not none)) }}
 {% endmacro %}
 
 
-{#-
-    Return the result of observe_state for an MV whose tables exist. Refuse a state of another MV, a damaged state, and a copy of an MV. `existing`:
-    see get_existing_relations; `settings`: see read_settings; `properties`: of the MV; the last two are none if they have not been read yet.
--#}
+{#- Return the result of observe_state for an MV whose tables exist. Refuse a state of another MV, a damaged state, and a copy of an MV. `existing`:
+    see get_existing_relations; `settings`: see read_settings; `properties`: of the MV; the last two are none if they have not been read yet. -#}
 {% macro observe_existing(backfill, existing, settings=none, properties=none) %}
     {%- if settings is none -%} {%- set settings = dbt_backfill.read_settings(backfill) -%} {%- endif -%}
     {%- set mv = dbt_backfill.read_mv(
@@ -246,10 +236,8 @@
 {% endmacro %}
 
 
-{#-
-    Refuse a table that has these properties but no state. The message depends on the table: it was not created by this package, it is a copy of an MV
-    (made by dbt's `clone`, for example), or it is an MV.
--#}
+{#- Refuse a table that has these properties but no state. The message depends on the table: it was not created by this package, it is a copy of an MV
+    (made by dbt's `clone`, for example), or it is an MV. -#}
 {% macro refuse_missing_state(backfill, properties) %}
     {%- if 'dbt_backfill.id' not in properties -%} {%- do dbt_backfill.refuse_foreign_mv(backfill) -%} {%- endif -%}
     {%- set mv, name = backfill.mv.render(), dbt_backfill.get_name_of(backfill) -%}

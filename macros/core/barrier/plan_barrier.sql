@@ -65,15 +65,11 @@
 {% endmacro %}
 
 
-{#-
-    Return the description of the changes that the statements of get_stage have staged. The lowest and the highest key are none if the feed may report
-    other keys than the upstream has.
--#}
+{#- Return the description of the changes that the statements of get_stage have staged. The lowest and the highest key are none if the feed may report
+    other keys than the upstream has. -#}
 {% macro describe_stage(backfill, plan, result) %}
     {%- set staged = dict(result.staged, low=none, high=none) if result.staged.get('altered_keys') else result.staged -%}
-    {{ return(dict(
-        staged, name=dbt_backfill.get_stage_names(backfill, plan).rows, reread=result.get('reread') or {'count': 0}, **result.merged
-    )) }}
+    {{ return(dict(staged, name=dbt_backfill.get_stage_names(backfill, plan).rows, reread=result.get('reread') or {'count': 0}, **result.merged)) }}
 {% endmacro %}
 
 
@@ -128,11 +124,9 @@
 {% endmacro %}
 
 
-{#-
-    Return the next attempt, after the script of `attempt` stored no plan. The next attempt differs in one way: it is a re-anchor, it reads no copy,
+{#- Return the next attempt, after the script of `attempt` stored no plan. The next attempt differs in one way: it is a re-anchor, it reads no copy,
     it has other bounds, or it skips the check of the keys because different keys had equal hashes. Refuse if no other attempt can succeed. With
-    `merges_only`, return {'waits': why} instead of a re-anchor or a refusal of the keys.
--#}
+    `merges_only`, return {'waits': why} instead of a re-anchor or a refusal of the keys. -#}
 {% macro find_next_attempt(backfill, state, observed, analysis, attempt, result, views) %}
     {%- set plan, source, checked = attempt.plan, backfill.source, result.get('checked') or {} -%}
     {%- set null_keys = (result.get('staged') or {}).get('null_keys') -%}

@@ -1,7 +1,5 @@
-{#-
-    Return the relation from which a plan reads the upstream, as text after FROM. For a live database, this is the table with the staged rows of the
-    plan, or the database's own table before the rows are staged.
--#}
+{#- Return the relation from which a plan reads the upstream, as text after FROM. For a live database, this is the table with the staged rows of the
+    plan, or the database's own table before the rows are staged. -#}
 {% macro get_planned_read(backfill, plan) %}
     {%- set upstream, version, stage = backfill.upstream, dbt_backfill.get_source(plan).version, dbt_backfill.get_source(plan, 'stage') -%}
     {%- if not stage -%} {{ return(dbt_backfill.ask(upstream, 'upstream_read')(upstream, version)) }} {%- endif -%}
@@ -9,11 +7,9 @@
 {% endmacro %}
 
 
-{#-
-    Return the relation from which a range is read, as text after FROM: the upstream, or a copy of the upstream. Only the run that made the plan reads
+{#- Return the relation from which a range is read, as text after FROM: the upstream, or a copy of the upstream. Only the run that made the plan reads
     a copy, which is the `source` of `backfill`. A run that adopts the plan reads the upstream itself. To find the bounds of ranges, a copy can be
-    read without its overlay. Rows that were added or deleted after the copy was made only make a range larger or smaller.
--#}
+    read without its overlay. Rows that were added or deleted after the copy was made only make a range larger or smaller. -#}
 {% macro get_range_read(backfill, plan) %}
     {%- set copied = plan.kind == 'advance' and backfill.get('source') -%}
     {{ return(dbt_backfill.get_source_read(backfill.source, plan.key) if copied else dbt_backfill.get_planned_read(backfill, plan)) }}
@@ -125,20 +121,16 @@
 {% endmacro %}
 
 
-{#-
-    Return the sources of a plan that no longer reads its copy. The record of the copy stays in the plan, but without its version: it also records how
-    often the upstream would be read without a copy. `given_up`: the sources of the plan that this plan replaces.
--#}
+{#- Return the sources of a plan that no longer reads its copy. The record of the copy stays in the plan, but without its version: it also records how
+    often the upstream would be read without a copy. `given_up`: the sources of the plan that this plan replaces. -#}
 {% macro with_void_copy(sources, given_up=[]) %}
     {%- set copy = dbt_backfill.get_source({'sources': sources + given_up}, 'replica') -%}
     {{ return(sources | rejectattr('role', 'equalto', 'replica') | list + ([dict(copy, version=none)] if copy else [])) }}
 {% endmacro %}
 
 
-{#-
-    Return the upstream's columns that the query names and the columns of the key, as a list of {'name', 'type'}. Return all columns if the query has
-    a star.
--#}
+{#- Return the upstream's columns that the query names and the columns of the key, as a list of {'name', 'type'}. Return all columns if the query has
+    a star. -#}
 {% macro get_needed_columns(backfill, plan) %}
     {%- set columns = dbt_backfill.get_query_columns('select * from ' ~ dbt_backfill.get_planned_read(backfill, plan)) -%}
     {%- set needed = [] -%}
@@ -149,11 +141,9 @@
 {% endmacro %}
 
 
-{#-
-    Return USING, LOCATION and TBLPROPERTIES of a copy. A copy of Delta has the catalog's default location even if the model has a location_root: DROP
+{#- Return USING, LOCATION and TBLPROPERTIES of a copy. A copy of Delta has the catalog's default location even if the model has a location_root: DROP
     TABLE would leave its files there, and Delta creates no table with other columns where files are. A copy that a run-operation makes also has the
-    default location. `properties`: the properties of this copy only.
--#}
+    default location. `properties`: the properties of this copy only. -#}
 {% macro get_clauses_of_copy(backfill, relation, properties) -%}
     {%- set format = backfill.options.file_format -%}
     {%- set own = {'dbt_backfill.format': dbt_backfill.state_format()} -%}
@@ -165,10 +155,8 @@
 {%- endmacro %}
 
 
-{#-
-    Return the current properties of a copy that is to be dropped; none if there is no table with the property `mark`, which only this package sets.
-    The properties are read from Spark, because dbt listed the tables at the start of the invocation.
--#}
+{#- Return the current properties of a copy that is to be dropped; none if there is no table with the property `mark`, which only this package sets.
+    The properties are read from Spark, because dbt listed the tables at the start of the invocation. -#}
 {% macro find_own_copy(relation, mark='dbt_backfill.format') %}
     {%- set existing = dbt_backfill.find_table(relation) -%}
     {%- set properties = dbt_backfill.read_listed_properties(existing, relation) -%}
@@ -176,10 +164,8 @@
 {% endmacro %}
 
 
-{#-
-    Return a statement that drops a copy with its files. Without PURGE, the files of an Iceberg table in a metastore would stay. If the catalog has
-    overridden the table property `gc.enabled` with false, PURGE is an error and is left out. `properties`: none if they have not been read.
--#}
+{#- Return a statement that drops a copy with its files. Without PURGE, the files of an Iceberg table in a metastore would stay. If the catalog has
+    overridden the table property `gc.enabled` with false, PURGE is an error and is left out. `properties`: none if they have not been read. -#}
 {% macro get_drop_copy_sql(file_format, relation, properties=none) -%}
     {%- if properties is none and file_format == 'iceberg' -%} {%- set properties = dbt_backfill.read_table_properties(relation) -%} {%- endif -%}
     {%- set purges = file_format == 'iceberg' and properties.get('gc.enabled', 'true') | lower != 'false' -%}

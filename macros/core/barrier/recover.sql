@@ -1,7 +1,5 @@
-{#-
-    Decide what happens to a plan that an earlier run left. Return {'plan': the plan to execute, 'may_give_up': see run_merge}. As a rule the plan is
-    executed word for word. The plan is abandoned if the data that the plan reads is gone, or if the MV is to be rebuilt anyway.
--#}
+{#- Decide what happens to a plan that an earlier run left. Return {'plan': the plan to execute, 'may_give_up': see run_merge}. As a rule the plan is
+    executed word for word. The plan is abandoned if the data that the plan reads is gone, or if the MV is to be rebuilt anyway. -#}
 {% macro adopt_plan(backfill, state, observed, plan, rebuild) %}
     {%- if plan.get('backfill_id') != state.committed.get('backfill_id') -%} {%- do dbt_backfill.refuse_concurrent_run(plan) -%} {%- endif -%}
     {#- A plan of the kind `rescale` or `abandon` is always executed. Such a plan reads nothing that can be lost, and a rebuild can follow it. -#}
@@ -56,10 +54,8 @@
 {% endmacro %}
 
 
-{#-
-    Refuse a plan of another deployment of the model: it has another query, or its query depends on settings that this session does not have. A
-    rescale is not refused, because it executes no query. `settings`: see get_result_settings; `views`: temporary views to drop before a refusal.
--#}
+{#- Refuse a plan of another deployment of the model: it has another query, or its query depends on settings that this session does not have. A
+    rescale is not refused, because it executes no query. `settings`: see get_result_settings; `views`: temporary views to drop before a refusal. -#}
 {% macro check_model_of_plan(backfill, settings, plan, views=[]) %}
     {%- if plan.kind == 'rescale' -%} {{ return(none) }} {%- endif -%}
     {%- set difference = dbt_backfill.find_difference(backfill, settings, dbt_backfill.new_analysis(), plan) -%}
@@ -74,11 +70,9 @@
 {% endmacro %}
 
 
-{#-
-    Give up a plan that cannot be executed: change the kind of the stored plan to `abandon`. The fence then stops every run that still executes the
+{#- Give up a plan that cannot be executed: change the kind of the stored plan to `abandon`. The fence then stops every run that still executes the
     plan. Later the plan's epoch is committed at the old position and marked `dirty`. The MV keeps its number of vnodes, so the abandoned plan gets
-    this number. Return the abandoned plan. Change nothing and return none if another run has already committed or replaced the plan.
--#}
+    this number. Return the abandoned plan. Change nothing and return none if another run has already committed or replaced the plan. -#}
 {% macro run_mark_abandoned(backfill, state, plan, reason) %}
     {%- set given_up = tojson(dict(plan, kind='abandon', reason=reason, vnode_count=state.committed.vnode_count)) -%}
     {%- set sql -%}
@@ -129,11 +123,9 @@
 {%- endmacro %}
 
 
-{#-
-    Return the plans that were given up after the last executed barrier: {'since': the last executed barrier, 'plans': the given-up plans, with the
+{#- Return the plans that were given up after the last executed barrier: {'since': the last executed barrier, 'plans': the given-up plans, with the
     newest (`plan`) first}. The commit of an abandoned plan records this dict. Return none if there are more than 20 plans: then the whole MV is
-    compared. Return none if one of the plans replaces the MV: then a reset or swap has to follow. `committed`: the plan of the previous epoch.
--#}
+    compared. Return none if one of the plans replaces the MV: then a reset or swap has to follow. `committed`: the plan of the previous epoch. -#}
 {% macro add_given_up(committed, plan) %}
     {%- set earlier = committed.get('given_up') if committed.kind == 'abandon'
         else {'since': {'epoch': committed.epoch, 'sources': committed.sources, 'key': committed.get('key')}, 'plans': []} -%}

@@ -195,10 +195,8 @@
 {% endmacro %}
 
 
-{#-
-    Give the adapter the line that it prints if dbt is stopped, such as
-    `mv [STOPPED · 45.0 % · 150,000 of 333,412 rows · at id=150000 · after BARRIER 3]`.
--#}
+{#- Give the adapter the line that it prints if dbt is stopped, such as `mv [STOPPED · 45.0 % · 150,000 of 333,412 rows · at id=150000 · after BARRIER
+    3]`. -#}
 {% macro set_line_if_stopped(backfill, state) %}
     {%- if adapter.type() != 'spark_backfill' or not state.get('committed') -%} {{ return(none) }} {%- endif -%}
     {%- set total = none if state.finished else state.committed.get('upstream_row_count') -%}
@@ -305,9 +303,7 @@
     {%- set read = filling.row_count if filling else state.row_count -%}
     {%- set total = state.row_count if filling else state.committed.get('upstream_row_count') -%}
     {%- set share = [read / total, 0.999] | min if total else 0.0 -%}
-    {{ return({
-        'share': share, 'text': '{:.1f} %'.format(share * 100), 'rows_left': none if total is none else [total - read, 0] | max,
-    }) }}
+    {{ return({'share': share, 'text': '{:.1f} %'.format(share * 100), 'rows_left': none if total is none else [total - read, 0] | max}) }}
 {% endmacro %}
 
 
@@ -317,10 +313,8 @@
 {% endmacro %}
 
 
-{#-
-    Return the message of a run's result: the committed barriers, a pause or rate limit that the user has set, and why the run ended before it reached
-    `barriers_per_run`. `run`: see _run_next_barrier.
--#}
+{#- Return the message of a run's result: the committed barriers, a pause or rate limit that the user has set, and why the run ended before it reached
+    `barriers_per_run`. `run`: see _run_next_barrier. -#}
 {% macro get_result_message(run) %}
     {%- set progress, complete = ' (' ~ dbt_backfill.get_progress(run.state).text ~ ')', dbt_backfill.is_complete(run.state) -%}
     {%- set is_set = run.allowance and run.allowance.ruled_by in ['pause', 'throttle'] -%}

@@ -32,10 +32,8 @@
 {% endmacro %}
 
 
-{#-
-    Return the names of the temporary views of a barrier's changes. Views belong to a session, which other runs may share. So the names contain ids of
-    this plan and this run, and no other run can replace the views. The names are short because every statement of the stage has them.
--#}
+{#- Return the names of the temporary views of a barrier's changes. Views belong to a session, which other runs may share. So the names contain ids of
+    this plan and this run, and no other run can replace the views. The names are short because every statement of the stage has them. -#}
 {% macro get_stage_names(backfill, plan) %}
     {%- set id = local_md5([backfill.mv.render(), plan.plan_id, invocation_id] | join(' '))[:12] -%}
     {%- set name = backfill.mv.identifier ~ '__changes__' ~ id -%}
@@ -138,11 +136,9 @@
 {% endmacro %}
 
 
-{#-
-    Return a statement of a script that makes the second view: the query's result for the last rows of the staged keys, as the MERGE reads it. The
+{#- Return a statement of a script that makes the second view: the query's result for the last rows of the staged keys, as the MERGE reads it. The
     last rows come from the feed. If keys are in doubt, their rows come from the upstream, which the script has read again. Then the view also has the
-    keys in doubt that the first view lacks. The statement has placeholders, which the script replaces by these parts or by nothing.
--#}
+    keys in doubt that the first view lacks. The statement has placeholders, which the script replaces by these parts or by nothing. -#}
 {% macro get_rows_view_sql(backfill, plan, names, alters_keys=false) -%}
     {%- set keys, query, upstream, coalesced = plan.key, plan.query, backfill.upstream.relation, [] -%}
     {%- set columns, mv_columns = dbt_backfill.upstream_columns(keys), dbt_backfill.mv_columns(keys) -%}
@@ -255,20 +251,16 @@
 {%- endmacro %}
 
 
-{#-
-    Return a predicate that is true if a row may have another value in the feed than in the table. Delta's change data feed and Iceberg's changelog
+{#- Return a predicate that is true if a row may have another value in the feed than in the table. Delta's change data feed and Iceberg's changelog
     convert rows to Java objects, which alters three kinds of values. A day of October 1582 that the Gregorian calendar leaves out becomes the 15th.
-    Bytes that are not UTF-8 become U+FFFD. (Both were tried with Delta 4.3 and Iceberg 1.11.) The entries of a map get another order.
--#}
+    Bytes that are not UTF-8 become U+FFFD. (Both were tried with Delta 4.3 and Iceberg 1.11.) The entries of a map get another order. -#}
 {% macro altered_predicate(row) %}
     {{ return('to_json(' ~ row ~ ', ' ~ dbt_backfill.whole_json_options() ~ ") rlike '\\uFFFD|1582-10-1[456]'") }}
 {% endmacro %}
 
 
-{#-
-    Return a predicate that is true for keys that the feed may report with another value: strings, dates and timestamps. Return none if the feed
-    alters no key.
--#}
+{#- Return a predicate that is true for keys that the feed may report with another value: strings, dates and timestamps. Return none if the feed
+    alters no key. -#}
 {% macro altered_key_predicate(changes, keys, prefix='') %}
     {%- set kept = ['tinyint', 'smallint', 'int', 'bigint', 'boolean'] -%}
     {%- for key in keys if changes.alters_values and key.type not in kept and not key.type.startswith('decimal(') -%}

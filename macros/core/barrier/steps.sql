@@ -135,11 +135,9 @@
 {%- endmacro %}
 
 
-{#-
-    Return rows for the source of a MERGE, as a select that takes its columns out of a struct. For Spark these are new columns. Otherwise Spark would
+{#- Return rows for the source of a MERGE, as a select that takes its columns out of a struct. For Spark these are new columns. Otherwise Spark would
     add a projection that pads char(n) columns and gives them new ids. But Delta has already resolved the clauses of its MERGE with the previous ids.
-    The optimizer removes the struct.
--#}
+    The optimizer removes the struct. -#}
 {% macro as_new_columns(rows) -%}
     select __bf_row.*
     from (
@@ -189,11 +187,9 @@
 {%- endmacro %}
 
 
-{#-
-    Return one MERGE that compares the whole MV with the query over the upstream's rows up to the position, and merges the difference. The MERGE
+{#- Return one MERGE that compares the whole MV with the query over the upstream's rows up to the position, and merges the difference. The MERGE
     removes rows above the position. Only the target of the MERGE reads the MV. So the MERGE also removes rows that another writer has written with a
-    null in the key, and every concurrent write is a conflict.
--#}
+    null in the key, and every concurrent write is a conflict. -#}
 {% macro get_reanchor_sql(backfill, state, plan) -%}
     {%- set keys = plan.key -%}
     {%- set scan = dbt_backfill.get_prefix_scan_sql(dbt_backfill.get_planned_read(backfill, plan), state, backfill, keys) -%}
@@ -226,10 +222,8 @@
 {%- endmacro %}
 
 
-{#-
-    Return one MERGE that removes all rows of each key that occurs several times in the MV, and all rows with a null in the key. The comparison that
-    follows inserts the query's rows of these keys. A MERGE that compares rows could not remove one of two rows of the same key.
--#}
+{#- Return one MERGE that removes all rows of each key that occurs several times in the MV, and all rows with a null in the key. The comparison that
+    follows inserts the query's rows of these keys. A MERGE that compares rows could not remove one of two rows of the same key. -#}
 {% macro get_duplicates_removal_sql(backfill, plan) -%}
     {%- set columns, same = dbt_backfill.mv_columns(plan.key), [] -%}
     {%- for column in columns -%} {%- do same.append('mv.' ~ column ~ ' <=> duplicates.' ~ column) -%} {%- endfor -%}
@@ -250,10 +244,8 @@
 {%- endmacro %}
 
 
-{#-
-    Return one MERGE that removes the rows that given-up plans may have written above the position. Up to the position, the MERGE of the changes
-    repairs all rows that these plans could write.
--#}
+{#- Return one MERGE that removes the rows that given-up plans may have written above the position. Up to the position, the MERGE of the changes
+    repairs all rows that these plans could write. -#}
 {% macro get_removal_sql(backfill, plan) -%}
     {%- set keys, columns, windows = plan.key, dbt_backfill.mv_columns(plan.key, 'mv.'), [] -%}
     {%- for high in plan.touched -%}
@@ -303,10 +295,8 @@
 {% endmacro %}
 
 
-{#-
-    True if a column has another type than the MV's column at the same position, see get_reset_steps, or than the MV's column with the same name.
-    Iceberg would treat the columns of the same name as one column, and the MV may have been partitioned by this column.
--#}
+{#- True if a column has another type than the MV's column at the same position, see get_reset_steps, or than the MV's column with the same name.
+    Iceberg would treat the columns of the same name as one column, and the MV may have been partitioned by this column. -#}
 {% macro is_retyped(mv, columns) %}
     {%- set present = dbt_backfill.get_table_columns(mv) -%}
     {%- set types = dbt_backfill.types_by_name(present) -%}
@@ -320,11 +310,9 @@
 {% endmacro %}
 
 
-{#-
-    Return the statement that replaces the MV by the rows of the next generation. These rows are read at the version that the plan has recorded. The
+{#- Return the statement that replaces the MV by the rows of the next generation. These rows are read at the version that the plan has recorded. The
     MV keeps its grants. The comments on columns come from the next generation, and the statement sets everything else. A next generation without a
-    version has no rows. The fence is evaluated even if there is no row.
--#}
+    version has no rows. The fence is evaluated even if there is no row. -#}
 {% macro get_swap_sql(backfill, plan) -%}
     {%- set next = dbt_backfill.parse_relation(plan.generation.relation) -%}
     {%- set columns, fence = dbt_backfill.get_table_columns(next), dbt_backfill.get_fence(backfill, plan) -%}
@@ -346,10 +334,8 @@
 {%- endmacro %}
 
 
-{#-
-    Return a SQL expression over a row that is about to be written to the MV. The expression is true if the MV stores the row's values unchanged;
-    otherwise it raises an error. Return none if the MV stores every value unchanged. `columns`: the columns of the row, as {'name', 'type'}.
--#}
+{#- Return a SQL expression over a row that is about to be written to the MV. The expression is true if the MV stores the row's values unchanged;
+    otherwise it raises an error. Return none if the MV stores every value unchanged. `columns`: the columns of the row, as {'name', 'type'}. -#}
 {% macro unaltered_partition_predicate(backfill, columns, prefix='') %}
     {%- set cases = [] -%}
     {%- for column in dbt_backfill.get_partition_columns(backfill, columns) -%}
@@ -411,10 +397,8 @@
 {%- endmacro %}
 
 
-{#-
-    Return a condition on rows of the progress table, whose columns have the prefix `prefix`. The condition is true if the plan is stored for the next
-    epoch and was not given up.
--#}
+{#- Return a condition on rows of the progress table, whose columns have the prefix `prefix`. The condition is true if the plan is stored for the next
+    epoch and was not given up. -#}
 {% macro executable_plan_predicate(plan, prefix='') %}
     {{ return(prefix ~ 'epoch = ' ~ (plan.epoch - 1) ~ ' and ' ~ prefix ~ 'plan_id = ' ~ dbt_backfill.string_literal(plan.plan_id)
         ~ ' and ' ~ prefix ~ 'plan_kind = ' ~ dbt_backfill.string_literal(plan.kind)) }}

@@ -1,7 +1,5 @@
-{#-
-    Return the node of a backfilled_mv that the user of a run-operation has named: as `name` or `package.name`, or for a model with versions as
-    `name.v2` or `package.name.v2`. Refuse any other name.
--#}
+{#- Return the node of a backfilled_mv that the user of a run-operation has named: as `name` or `package.name`, or for a model with versions as
+    `name.v2` or `package.name.v2`. Refuse any other name. -#}
 {% macro find_backfilled_mv(name, operation) %}
     {%- if not name or name is not string -%}
         {%- do dbt_backfill.refuse('the argument model is missing', "Name the model: --args '{model: my_mv}'", mv=operation) -%}
@@ -38,10 +36,8 @@
 {% endmacro %}
 
 
-{#-
-    Return the ids of the models, seeds, snapshots and sources that a node reads. A model that is materialized in one of the ways `through` (ephemeral,
-    view) is replaced by those that it reads itself.
--#}
+{#- Return the ids of the models, seeds, snapshots and sources that a node reads. A model that is materialized in one of the ways `through`
+    (ephemeral, view) is replaced by those that it reads itself. -#}
 {% macro find_read_nodes(node, through) %}
     {%- set ids = [] -%}
     {%- for id in node.depends_on.nodes if not id.startswith(('macro.', 'operation.', 'function.')) -%}

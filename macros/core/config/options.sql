@@ -42,10 +42,8 @@
 {% endmacro %}
 
 
-{#-
-    Return the model's configuration, one entry per option. Refuse unknown names, values of the wrong type and options that contradict each other. One
-    message lists all of them.
--#}
+{#- Return the model's configuration, one entry per option. Refuse unknown names, values of the wrong type and options that contradict each other. One
+    message lists all of them. -#}
 {% macro read_config() %}
     {%- set options, mistakes = {}, dbt_backfill.find_unknown_options() -%}
     {%- for name, option in dbt_backfill.get_options().items() if option.type != 'change_feed' -%}

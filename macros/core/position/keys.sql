@@ -40,11 +40,9 @@
 {%- endmacro %}
 
 
-{#-
-    Return `(columns) <op> (values)` as a comparison of tuples, with op one of >, >=, <, <=. The comparison is written as `a >= x and (a > x or (a = x
+{#- Return `(columns) <op> (values)` as a comparison of tuples, with op one of >, >=, <, <=. The comparison is written as `a >= x and (a > x or (a = x
     and b > y))`. With this form Spark skips files of Parquet, Delta and Iceberg. With a comparison of structs, Spark would skip no file. The values
-    are literals or columns.
--#}
+    are literals or columns. -#}
 {% macro tuple_predicate(columns, op, values) -%}
     {%- set nested = [] -%}
     {%- for column in columns[:-1] -%}
@@ -62,11 +60,9 @@
 {%- endmacro %}
 
 
-{#-
-    True if the backfill goes from the greatest key to the least. In this case every column of the key has the entry 'order': `descending`, and the
+{#- True if the backfill goes from the greatest key to the least. In this case every column of the key has the entry 'order': `descending`, and the
     order of the tuples is reversed. The words above, below, `low` and `high` refer to the order of the backfill if they describe a position or a
-    range. The same words refer to the ascending order of the keys if they describe staged changes, files or a selection.
--#}
+    range. The same words refer to the ascending order of the keys if they describe staged changes, files or a selection. -#}
 {% macro is_descending(keys) %}
     {{ return(keys[0].get('order') == 'descending') }}
 {% endmacro %}
@@ -112,10 +108,8 @@
 {%- endmacro %}
 
 
-{#-
-    Return the hash of a key. The hash depends on the types of the columns: an int and a bigint of the same value have different hashes. So each
-    column is cast to the type that was recorded when the MV was created. A key keeps its vnode even if its type is widened later.
--#}
+{#- Return the hash of a key. The hash depends on the types of the columns: an int and a bigint of the same value have different hashes. So each
+    column is cast to the type that was recorded when the MV was created. A key keeps its vnode even if its type is widened later. -#}
 {% macro key_hash_expression(keys, prefix='') -%}
     {%- set columns = [] -%}
     {%- for key in keys -%}
@@ -152,11 +146,9 @@
 {%- endmacro %}
 
 
-{#-
-    Return a select of the range of a plan: the rows of `source` above the position of their vnode and up to the plan's range_high. The select returns
+{#- Return a select of the range of a plan: the rows of `source` above the position of their vnode and up to the plan's range_high. The select returns
     the rows of all vnodes if `plan.vnodes` is none. If the positions differ, each row is compared with its vnode's row of the progress table, and
-    range_low is the lowest position.
--#}
+    range_low is the lowest position. -#}
 {% macro get_range_scan_sql(source, plan, state, relations, keys, with_null_keys=false) -%}
     {%- set columns, vnode = dbt_backfill.upstream_columns(keys, 'source.'), dbt_backfill.vnode_expression(keys, plan.vnode_count, 'source.') -%}
     {%- set window = dbt_backfill.window_predicate(keys, columns, plan) -%}

@@ -78,10 +78,8 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
     {%- set query = dbt_backfill.get_lasting_query(backfill.query, volatile) -%}
     {%- set lasting = dbt_backfill.explain_query(query, backfill.upstream.relation, backfill.options.unique_key, read, left_out) -%}
     {%- if lasting is none or '__bf_volatile' in lasting.optimized | join('\n') -%}
-        {%- do dbt_backfill.refuse(
-            'its query uses a column of volatile_columns (' ~ volatile | join(', ') ~ ') in a filter or in another column',
-            'Remove this use: the rows of the MV and its other columns must not depend on the run'
-        ) -%}
+        {%- do dbt_backfill.refuse('its query uses a column of volatile_columns (' ~ volatile | join(', ') ~ ') in a filter or in another column',
+            'Remove this use: the rows of the MV and its other columns must not depend on the run') -%}
     {%- endif -%}
     {%- for line in lasting.analyzed -%}
         {%- do analyzed.append(modules.re.sub('nullif\\(uuid\\([^()]*\\([^()]*\\)\\), __bf_volatile\\)', '', line)) -%}
@@ -149,10 +147,8 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
 {% endmacro %}
 
 
-{#-
-    Return the operator of a line of a plan: `Relation` for every operator that reads a table; '' if the line continues a string literal of the
-    previous line.
--#}
+{#- Return the operator of a line of a plan: `Relation` for every operator that reads a table; '' if the line continues a string literal of the
+    previous line. -#}
 {% macro plan_operator(line) %}
     {%- set match = modules.re.match("[\\s:]*[+:]- '?(\\w+)", line) -%}
     {%- set name = match.group(1) if match else '' -%}

@@ -94,11 +94,9 @@
 {%- endmacro %}
 
 
-{#-
-    Return statements of a script that add a barrier to the history. The script has just committed this barrier; its variable `state` has the barrier.
+{#- Return statements of a script that add a barrier to the history. The script has just committed this barrier; its variable `state` has the barrier.
     The history has all earlier barriers, so an INSERT is enough, and the INSERT reads no table. The script may have been executed twice, or another
-    run may have committed the barrier. The id `committed_by` shows which execution has committed the barrier: only this execution writes it.
--#}
+    run may have committed the barrier. The id `committed_by` shows which execution has committed the barrier: only this execution writes it. -#}
 {% macro get_last_barrier_statements(relations, epoch) -%}
     {%- set last = "get_json_object(state, '$.last')" -%}
     if get_json_object({{ last }}, '$.committed_by') = get_json_object(outcome, '$.committed_by') then

@@ -68,10 +68,8 @@
 {%- endmacro %}
 
 
-{#-
-    Return statements of a script that store a plan, if no plan is stored for its epoch yet. If two runs store a plan at the same time, only one plan
-    is stored. Both runs then execute this plan. The last statement selects the stored plan, see get_next_plan_sql.
--#}
+{#- Return statements of a script that store a plan, if no plan is stored for its epoch yet. If two runs store a plan at the same time, only one plan
+    is stored. Both runs then execute this plan. The last statement selects the stored plan, see get_next_plan_sql. -#}
 {% macro get_store_plan_statements(backfill, plan, known=[]) -%}
     set planned = {{ dbt_backfill.get_plan_json_sql(plan) }};
     {% set sql -%}

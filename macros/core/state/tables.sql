@@ -26,10 +26,8 @@
 {% endmacro %}
 
 
-{#-
-    Return the id of the MV whose next generation has this state. Return none if the state does not exist, or is not the state of a next generation: a
-    user may have another MV that is called `<mv>__next`.
--#}
+{#- Return the id of the MV whose next generation has this state. Return none if the state does not exist, or is not the state of a next generation: a
+    user may have another MV that is called `<mv>__next`. -#}
 {% macro read_next_of(next) %}
     {{ return(dbt_backfill.read_listed_properties(dbt_backfill.load_table(next.progress), next.progress).get('dbt_backfill.next_of')) }}
 {% endmacro %}
@@ -41,11 +39,9 @@
 {% endmacro %}
 
 
-{#-
-    Return the tables of an MV, see get_relations. Refuse the MV if another node of the project makes a table with the name of the MV's state, history,
-    live view or next generation. Otherwise dbt would replace one of the two tables by the other, or this package would treat the other node's table
-    as a table of the MV.
--#}
+{#- Return the tables of an MV, see get_relations. Refuse the MV if another node of the project makes a table with the name of the MV's state,
+    history, live view or next generation. Otherwise dbt would replace one of the two tables by the other, or this package would treat the other
+    node's table as a table of the MV. -#}
 {% macro get_checked_relations(mv, options) %}
     {%- set relations = dbt_backfill.get_relations(mv) -%}
     {%- set own, next = [], dbt_backfill.get_next_relations(mv).values() | list if options.full_refresh_mode == 'beside' else [] -%}
@@ -131,10 +127,8 @@
 {% endmacro %}
 
 
-{#-
-    Create the tables of a missing MV without a barrier. In a run that reads nothing, the MV is empty. In a takeover, an existing table becomes the
-    MV. Return the state of the MV. `columns`: see prepare_creation; none if they are not known yet. `making`: see get_create_statements.
--#}
+{#- Create the tables of a missing MV without a barrier. In a run that reads nothing, the MV is empty. In a takeover, an existing table becomes the
+    MV. Return the state of the MV. `columns`: see prepare_creation; none if they are not known yet. `making`: see get_create_statements. -#}
 {% macro create_backfill(backfill, state, columns=none, making=none) %}
     {%- set columns = columns or dbt_backfill.prepare_creation(backfill) -%}
     {%- set sql -%}
@@ -150,11 +144,9 @@
 {% endmacro %}
 
 
-{#-
-    Refuse an MV that does not belong to the state. This happens in three cases. Another run has created the state. This run has replaced the state of
+{#- Refuse an MV that does not belong to the state. This happens in three cases. Another run has created the state. This run has replaced the state of
     another run that was still alive, and the other run created its MV at the same time. Or another program, such as a pre-hook, has created a table
-    of this name after dbt listed the tables: `create table if not exists` succeeds even if another table of this name exists.
--#}
+    of this name after dbt listed the tables: `create table if not exists` succeeds even if another table of this name exists. -#}
 {% macro check_created(backfill, state, backfill_id, is_ours=true) %}
     {%- set belongs = is_ours and dbt_backfill.read_table_properties(backfill.mv).get('dbt_backfill.id') == backfill_id -%}
     {%- if not belongs and (not is_ours or state.committed.get('replaces')) -%}

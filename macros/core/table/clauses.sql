@@ -4,11 +4,9 @@
 {% endmacro %}
 
 
-{#-
-    Return the properties that this package sets on the MV, including the properties on which exactness depends. A copy of the MV has the same
+{#- Return the properties that this package sets on the MV, including the properties on which exactness depends. A copy of the MV has the same
     properties; it is recognized because one of the properties has the name of the MV. The properties also remove the mark that adopt_table has set on
-    a table.
--#}
+    a table. -#}
 {% macro own_mv_properties(mv, backfill_id) %}
     {%- set own = dict(dbt_backfill.own_table_properties(backfill_id), **{'dbt_backfill.mv': mv.render(), 'dbt_backfill.adopt': ''}) -%}
     {{ return(dict(dbt_backfill.exact_table_properties(), **own)) }}
@@ -73,10 +71,8 @@
 {% endmacro %}
 
 
-{#-
-    Switch the change data feed of an existing Delta MV on, if another backfilled_mv follows the MV now. The follower has not begun yet: without the
-    feed its first run is refused. `found`: see read_mv; none if the MV does not exist.
--#}
+{#- Switch the change data feed of an existing Delta MV on, if another backfilled_mv follows the MV now. The follower has not begun yet: without the
+    feed its first run is refused. `found`: see read_mv; none if the MV does not exist. -#}
 {% macro run_switch_of_feed(backfill, found) %}
     {%- set name = 'delta.enableChangeDataFeed' -%}
     {%- if found and dbt_backfill.get_file_format() == 'delta' and name not in found.properties

@@ -1,7 +1,5 @@
-{#-
-    Return the columns of the model's query. Refuse options and columns with which a run would fail later: after the state exists, or at the first row
-    or change.
--#}
+{#- Return the columns of the model's query. Refuse options and columns with which a run would fail later: after the state exists, or at the first row
+    or change. -#}
 {% macro prepare_creation(backfill) %}
     {#- Read the columns from the query that a barrier executes, and not from the model's text. In the executed query, the upstream has no metadata
         columns and no branches. -#}
@@ -200,10 +198,8 @@
 {% endmacro %}
 
 
-{#-
-    Give an existing MV the constraints of the current contract. New constraints are added if all rows fulfil them. Constraints that are no longer in
-    the contract are dropped. If no constraint changed, this macro sends no statement. `properties`: the MV's properties as this run found them.
--#}
+{#- Give an existing MV the constraints of the current contract. New constraints are added if all rows fulfil them. Constraints that are no longer in
+    the contract are dropped. If no constraint changed, this macro sends no statement. `properties`: the MV's properties as this run found them. -#}
 {% macro apply_constraints(backfill, properties) %}
     {%- set wanted, present, statements = dbt_backfill.get_constraints(), {}, [] -%}
     {#- Spark may hide the property, if a constraint's name looks like a secret. -#}

@@ -52,10 +52,8 @@
 {% endmacro %}
 
 
-{#-
-    Refuse a change table that does not exist, or in which no event has landed. `landed`: the position up to which events have landed; none if this
-    position is not known.
--#}
+{#- Refuse a change table that does not exist, or in which no event has landed. `landed`: the position up to which events have landed; none if this
+    position is not known. -#}
 {% macro check_postgres_change_table(upstream, landed=0) %}
     {%- set feed = upstream.feed -%}
     {%- set name = feed.relation.render() -%}
@@ -117,10 +115,8 @@
 {% endmacro %}
 
 
-{#-
-    Refuse a change table that lacks a column of `needs`. `needs` has pairs of a column's name and its allowed types: `struct<` allows any struct, []
-    allows any type.
--#}
+{#- Refuse a change table that lacks a column of `needs`. `needs` has pairs of a column's name and its allowed types: `struct<` allows any struct, []
+    allows any type. -#}
 {% macro _check_feed_needs(feed, types, needs) %}
     {%- for name, wanted in needs -%}
         {%- set type = types.get(name | lower) -%}
