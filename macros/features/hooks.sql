@@ -2,8 +2,7 @@
     An ordinary barrier calls none of them, except release_upstream if its upstream is an Iceberg table. -#}
 
 
-{#- Call the features before a plan is chosen. Return the replica from which the next ranges can be read, as a source of a plan; none if there is no
-    such replica. -#}
+{#- Call the features before a plan is chosen. Return the replica for the next ranges, as a source of a plan; none if there is none. -#}
 {% macro before_choice(backfill, state, observed, analysis) %}
     {%- set recorded = dbt_backfill.get_source(state.committed, 'replica') -%}
     {{ return(dbt_backfill.find_replica(backfill, state, observed, analysis.copy_id) if recorded else none) }}

@@ -20,8 +20,7 @@
 -#}
 
 
-{#- Return the source of the role `replica` of the committed plan, if the next range can be read from the replica; otherwise none. `seen`: the id of
-    the replica that this run has made or found. -#}
+{#- Return the replica of the committed plan if the next range can be read from it; else none. `seen`: the id of a checked replica. -#}
 {% macro find_replica(backfill, state, observed, seen=none) %}
     {%- set source = dbt_backfill.get_source(state.committed, 'replica') -%}
     {%- if not source or source.get('version') is none or not dbt_backfill.may_replicate(backfill) -%} {{ return(none) }} {%- endif -%}
@@ -106,8 +105,7 @@
 {% endmacro %}
 
 
-{#- Return what an earlier run has measured when it found the bounds: {'scans', 'rows': how many rows are still to be read}; none if no run has
-    recorded this in `source`, the replica of the committed plan. -#}
+{#- Return what an earlier run measured with the bounds, from its replica `source`: {'scans', 'rows': those still to be read}; or none. -#}
 {% macro get_known_evidence(state, source) %}
     {%- set scans = fromjson(source.definition).get('scans') if source else none -%}
     {{ return({'scans': scans, 'rows': (state.committed.get('upstream_row_count') or 0) - state.row_count} if scans else none) }}
@@ -248,8 +246,7 @@
 {% endmacro %}
 
 
-{#- Return {'version', 'id'} of the existing replica. The version is read before the id: if the id is still the same, the version belongs to that
-    replica. -#}
+{#- Return {'version', 'id'} of the existing replica. The version is read first: if the id is still the same, they belong together. -#}
 {% macro read_replica(backfill) %}
     {%- set version = none if backfill.options.file_format == 'iceberg' else dbt_backfill.read_version(backfill, 'replica') -%}
     {%- set properties = dbt_backfill.read_table_properties(backfill.replica) -%}
@@ -268,10 +265,8 @@
         'range_low': plan.range_low, 'last_range': not limited, 'range_high': bounds[-1] if limited else none,
         'vnodes': backfill.options.backfill_vnodes, 'vnode_count': plan.vnode_count,
     } -%}
-    {%- set scan = dbt_backfill.get_range_scan_sql(
-        dbt_backfill.get_planned_read(backfill, plan), window, state, backfill, plan.key, with_null_keys=true
-    ) -%}
-    {%- set keys = dbt_backfill.upstream_columns(plan.key) -%}
+    {%- set read, keys = dbt_backfill.get_planned_read(backfill, plan), dbt_backfill.upstream_columns(plan.key) -%}
+    {%- set scan = dbt_backfill.get_range_scan_sql(read, window, state, backfill, plan.key, with_null_keys=true) -%}
     {#- The key's columns come first, because the formats keep statistics only for the first columns of a table. -#}
     {%- set of_key, names, others = plan.key | map(attribute='upstream') | map('lower') | list, [], [] -%}
     {%- for column in columns -%} {%- do (names if column.name | lower in of_key else others).append(column.name) -%} {%- endfor -%}
@@ -305,9 +300,8 @@
     {%- set is_listed = dbt_backfill.load_table(backfill.replica) is not none -%}
     {%- set properties = dbt_backfill.find_own_copy(backfill.replica, 'dbt_backfill.replica') if is_listed else none -%}
     {%- if properties is not none -%}
-        {%- do dbt_backfill.run_table(
-            'drop the replica', dbt_backfill.get_drop_copy_sql(backfill.options.file_format, backfill.replica, properties)
-        ) -%}
+        {%- set sql = dbt_backfill.get_drop_copy_sql(backfill.options.file_format, backfill.replica, properties) -%}
+        {%- do dbt_backfill.run_table('drop the replica', sql) -%}
         {%- do adapter.cache_dropped(backfill.replica) -%}
     {%- endif -%}
 {% endmacro %}
@@ -319,8 +313,7 @@
 {% macro run_release_of_outgrown(backfill, result) %}
     {%- set changed, rows = (result.get('overlaid') or {}).get('count', 0), (result.get('checked') or {}).get('row_count', 0) -%}
     {%- if 2 * changed <= [rows, 1000] | max -%} {{ return(false) }} {%- endif -%}
-    {%- do dbt_backfill.run_table(
-        'release the replica', dbt_backfill.get_set_properties_sql(backfill.replica, {'dbt_backfill.replica': 'outgrown'})
-    ) -%}
+    {%- set sql = dbt_backfill.get_set_properties_sql(backfill.replica, {'dbt_backfill.replica': 'outgrown'}) -%}
+    {%- do dbt_backfill.run_table('release the replica', sql) -%}
     {{ return(true) }}
 {% endmacro %}

@@ -167,7 +167,7 @@
 {% endmacro %}
 
 
-{#- Return the answer to upstream_lag; none if the table does not exist, was replaced, keeps no versions, or was not read by a barrier yet. -#}
+{#- Return the answer to upstream_lag; none if the table does not exist, was replaced, keeps no versions, or was not read yet. -#}
 {% macro _find_lag(source) %}
     {%- if not source or source.get('version') is none -%} {{ return(none) }} {%- endif -%}
     {%- set upstream = {'relation': dbt_backfill.parse_relation(source.relation), 'kind': source.kind} -%}

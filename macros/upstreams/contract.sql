@@ -115,12 +115,8 @@
 {% endmacro %}
 
 
-{#-
-    Return a gap of a feed: {
-      'reason': why changes are missing, as the end of a sentence,
-      'refusal': {'fact', 'change'}, the arguments of refuse, if later changes cannot be followed either; usually none
-    }
--#}
+{#- Return a gap of a feed: {'reason': why changes are missing, as the end of a sentence, 'refusal': {'fact', 'change'} for refuse, if later changes
+    cannot be followed either; usually none}. -#}
 {% macro new_gap(reason, refusal=none) %}
     {{ return({'reason': reason, 'refusal': refusal}) }}
 {% endmacro %}
@@ -133,8 +129,7 @@
 {% endmacro %}
 
 
-{#- True if a table (not a view) of the upstream's name and kind exists. The table may have replaced another table of this name: the id shows that,
-    see upstream_gap. -#}
+{#- True if a table of the upstream's name and kind exists. It may have replaced another table: the id shows that, see upstream_gap. -#}
 {% macro exists_as_its_kind(upstream) %}
     {%- set existing = dbt_backfill.load_table(upstream.relation, reads=true) -%}
     {{ return(existing is not none and not existing.is_view
@@ -219,8 +214,7 @@
 {% endmacro %}
 
 
-{#- Return the relation of a node whose name is in the query, or in a comment of the query (for a change feed). With `--defer`, ref() may have chosen
-    the table of this environment or of another environment. -#}
+{#- Return the relation of a node that the query names, maybe in a comment. With `--defer`, it may be of another environment. -#}
 {% macro get_read_relation(node, sql) %}
     {%- set relation, deferred = dbt_backfill.get_node_relation(node), node.get('defer_relation') -%}
     {%- if deferred and not dbt_backfill._names(sql, relation) -%}

@@ -227,13 +227,8 @@
       'columns': how the columns of the query differ, if `on_schema_change` lets the MV get these columns, see find_other_columns; else none
     }
 
-    Refuse any other change: otherwise the MV would have rows of two different queries.
-
-    dbt's `on_configuration_change` is not used for this. Its default is `apply`, so the MV would be rebuilt silently if the user did not set the
-    option.
-
-    Arguments:
-      analysis (dict): see new_analysis. If the query was not explained, only its text and the options are compared.
+    Refuse any other change: otherwise the MV would have rows of two different queries. If the query was not explained, only its text and the options
+    are compared. (dbt's `on_configuration_change` is not used: its default is `apply`, so the MV would be rebuilt silently.)
 -#}
 {% macro find_change(backfill, state, analysis) %}
     {%- if state.get('missing') -%} {{ return({'rebuild': none, 'columns': none}) }} {%- endif -%}
@@ -351,10 +346,7 @@
 {#-
     Refuse a view that Spark created with other settings than those of this session, if the settings may change the values of the query. Spark
     evaluates a view with the settings that it has stored with the view, but a barrier evaluates the text of the view with the session's settings.
-
-    Arguments:
-      views: see read_through_views.
-      settings (dict): the settings of the session, see get_result_settings. `used`: see find_used_settings.
+    `views`: see read_through_views; `settings`: see get_result_settings; `used`: see find_used_settings.
 -#}
 {% macro check_settings_of_views(views, settings, used) %}
     {%- for view in views -%}
@@ -382,11 +374,8 @@
 
 {#-
     Return how Spark reads a query over the upstream, in a form that can be compared: {'columns': their names and types, 'plan': the optimized
-    plan, in which the ids of expressions are numbered in the order of appearance}; none if the query does not run.
-
-    Arguments:
-      columns (list or none): the columns of the query that are compared; none to compare all columns.
-      scan (string or none): a select that the query reads instead of the upstream's current version.
+    plan, in which the ids of expressions are numbered in the order of appearance}; none if the query does not run. `columns`: the columns of the
+    query that are compared; none for all. `scan`: a select that the query reads instead of the upstream's current version, or none.
 -#}
 {% macro explain_comparably(backfill, query, columns=none, scan=none) %}
     {%- set upstream, selected = backfill.upstream.relation, dbt_backfill.identifiers(columns) if columns else '*' -%}

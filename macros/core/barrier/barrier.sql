@@ -367,9 +367,7 @@
 
 {#- Return the window of a fill, with the field names of a range. The last window ends at the position of the MV, or has no upper bound. -#}
 {% macro get_fill_window(plan) %}
-    {{ return({
-        'range_low': plan.get('fill_low'), 'range_high': plan.get('fill_high'),
-        'last_range': plan.get('last_fill') and plan.get('fill_high') is none,
-        'vnodes': none, 'vnode_count': plan.vnode_count,
-    }) }}
+    {%- set low, high = plan.get('fill_low'), plan.get('fill_high') -%}
+    {%- set is_open = plan.get('last_fill') and high is none -%}
+    {{ return({'range_low': low, 'range_high': high, 'last_range': is_open, 'vnodes': none, 'vnode_count': plan.vnode_count}) }}
 {% endmacro %}

@@ -126,8 +126,7 @@
 {% endmacro %}
 
 
-{#- Return why the changes since the committed plan cannot be read, as the end of a sentence; none if the changes can be read. Refuse an upstream if
-    its later changes could not be read either. -#}
+{#- Return why the changes since the committed plan cannot be read; none if they can. Refuse if later changes could not be read either. -#}
 {% macro find_feed_gap(backfill, observed, committed) %}
     {%- set feed = dbt_backfill.describe_change_table(backfill.feed) if backfill.feed else none -%}
     {%- if (dbt_backfill.get_source(committed, 'feed') or {}).get('definition') != feed -%} {{ return('change_feed was changed') }} {%- endif -%}
@@ -181,17 +180,14 @@
     {%- set selected = backfill.options.backfill_vnodes -%}
     {%- if state.finished -%} {{ return({'moving': [], 'low': none}) }} {%- endif -%}
     {%- if state.uniform -%} {{ return({'moving': selected, 'low': state.get('position')}) }} {%- endif -%}
-    {%- set keys, low = state.committed.key, [] -%}
-    {%- for key in keys -%}
-        {%- do low.append(dbt_backfill.literal_expression('low.' ~ dbt_backfill.identifier(key.position), key.type)) -%}
-    {%- endfor -%}
+    {%- set keys, positions, low = state.committed.key, dbt_backfill.position_columns(state.committed.key), [] -%}
+    {%- for key in keys -%} {%- do low.append(dbt_backfill.literal_expression('low.' ~ positions[loop.index0], key.type)) -%} {%- endfor -%}
     {%- set sql -%}
         select to_json(named_struct('moving', moving, 'low', if(started, array({{ low | join(', ') }}), null)))
         from (
             select
-                array_sort(collect_list(vnode)) as moving,
-                bool_and({{ dbt_backfill.position_columns(keys)[0] }} is not null) as started,
-                {{ 'max' if dbt_backfill.is_descending(keys) else 'min' }}(struct({{ dbt_backfill.position_columns(keys) | join(', ') }})) as low
+                array_sort(collect_list(vnode)) as moving, bool_and({{ positions[0] }} is not null) as started,
+                {{ 'max' if dbt_backfill.is_descending(keys) else 'min' }}(struct({{ positions | join(', ') }})) as low
             from {{ backfill.progress.render() }}
             where not backfill_finished{% if selected %} and vnode in ({{ selected | join(', ') }}){% endif %}
         )

@@ -58,10 +58,8 @@
     Two queries with the same plan may still differ: a plan prints a constant without its quotes and type, and does not print a cast of a
     constant. So the texts of the queries are compared as well. The texts are not compared if some columns are new while others are missing or have
     other types. In this case the fill compares all columns of all rows anyway. Columns that are `volatile` in one of the queries are not compared.
-
-    Arguments:
-      left_out (string or none): the query that must be a part of the other query, see leaves_entries_out. `old` if columns are only added, `new` if
-        columns are only removed. It is none if the texts are not compared.
+    `left_out`: the query that must be a part of the other query, see leaves_entries_out: `old` if columns are only added, `new` if columns are only
+    removed; none if the texts are not compared.
 -#}
 {% macro _find_other_meaning(backfill, plan, kept, left_out, volatile) %}
     {%- set kept, texts, other_values = dbt_backfill.without_names(kept, volatile), [],

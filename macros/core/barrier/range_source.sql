@@ -1,5 +1,4 @@
-{#- Return the relation from which a plan reads the upstream, as text after FROM. For a live database, this is the table with the staged rows of the
-    plan, or the database's own table before the rows are staged. -#}
+{#- Return what a plan reads, as text after FROM: the upstream at the plan's version, or the rows that were staged for the plan. -#}
 {% macro get_planned_read(backfill, plan) %}
     {%- set upstream, version, stage = backfill.upstream, dbt_backfill.get_source(plan).version, dbt_backfill.get_source(plan, 'stage') -%}
     {%- if not stage -%} {{ return(dbt_backfill.ask(upstream, 'upstream_read')(upstream, version)) }} {%- endif -%}
@@ -74,10 +73,7 @@
         in the plan's version differs from its type in the copy, for example because a struct has a new field
     }
     'setup' has the parts of the script: {'declarations', 'statements', 'views': the names of the views that they make}. If the copy already has the
-    plan's version, nothing can have changed, and 'setup' is none.
-
-    Arguments:
-      copy (dict): as a source of the plan; its definition has the 'version' of the upstream that was copied, and the 'columns'.
+    plan's version, nothing can have changed, and 'setup' is none. `copy`: as a source of the plan, see features/replica.sql.
 -#}
 {% macro get_copied_source(backfill, state, observed, plan, copy) %}
     {%- set shown, version, source = fromjson(copy.definition), dbt_backfill.get_source(plan).version, dbt_backfill.new_copied_source(copy) -%}
@@ -129,8 +125,7 @@
 {% endmacro %}
 
 
-{#- Return the upstream's columns that the query names and the columns of the key, as a list of {'name', 'type'}. Return all columns if the query has
-    a star. -#}
+{#- Return the upstream's columns that the query names and those of the key, as {'name', 'type'}; all columns if the query has a star. -#}
 {% macro get_needed_columns(backfill, plan) %}
     {%- set columns = dbt_backfill.get_query_columns('select * from ' ~ dbt_backfill.get_planned_read(backfill, plan)) -%}
     {%- set needed = [] -%}

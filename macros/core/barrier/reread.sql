@@ -128,10 +128,19 @@
     select {{ columns | join(', ') }}
     from (
         select {{ columns | join(', ') }}
-        from ({{ dbt_backfill.get_prefix_scan_sql(dbt_backfill.get_planned_read(backfill, plan), state, backfill, keys) }})
+        from (
+            {{ dbt_backfill.get_prefix_scan_sql(dbt_backfill.get_planned_read(backfill, plan), state, backfill, keys) }}
+        )
         union all
         select {{ carried | join(', ') }}
-        from ({{ dbt_backfill.get_prefix_scan_sql(backfill.mv.render(), state, backfill, dbt_backfill.get_mv_keys(keys)) }})
+        from (
+            {{ dbt_backfill.get_prefix_scan_sql(backfill.mv.render(), state, backfill, dbt_backfill.get_mv_keys(keys)) }}
+        )
     )
-    left semi join (select {{ listed }} as __bf_told from {{ names.states }} where {{ altered }}) as told on {{ listed }} = told.__bf_told
+    left semi join (
+        select {{ listed }} as __bf_told
+        from {{ names.states }}
+        where {{ altered }}
+    ) as told
+    on {{ listed }} = told.__bf_told
 {%- endmacro %}

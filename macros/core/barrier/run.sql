@@ -9,8 +9,7 @@
       'started_at': the start time of the model's run, for the time budget,
       'controls_of': only of a next generation: the id of the MV whose controls also apply to the next generation; else none,
       'source': the range source of a barrier, if that is a copy that several plans read, see get_source_read; else none,
-      'partitions': the columns by which the MV's existing table is partitioned, see read_mv; none if the run creates the table, with the
-        partitions of the config,
+      'partitions': see observe_existing; none if the run creates the table, with the partitions of the config,
       `generation`: during a full refresh beside the MV in use: `next` for the new tables, `former` for the MV in use; else none,
       'merges_only': true if a barrier that cannot just merge changes waits, instead of comparing the MV or refusing
     }
@@ -195,8 +194,7 @@
 {% endmacro %}
 
 
-{#- Give the adapter the line that it prints if dbt is stopped, such as `mv [STOPPED · 45.0 % · 150,000 of 333,412 rows · at id=150000 · after BARRIER
-    3]`. -#}
+{#- Give the adapter the line that it prints if dbt is stopped: `mv [STOPPED · 45.0 % · 150,000 of 333,412 rows · at id=15 · after BARRIER 3]`. -#}
 {% macro set_line_if_stopped(backfill, state) %}
     {%- if adapter.type() != 'spark_backfill' or not state.get('committed') -%} {{ return(none) }} {%- endif -%}
     {%- set total = none if state.finished else state.committed.get('upstream_row_count') -%}
@@ -217,10 +215,8 @@
 
 {#-
     Log the line of a barrier. The line ends with the time of the barrier and the rows that it read per second. If ranges are limited, the line also
-    has the number of remaining barriers of this size and their total time, such as `4 s, 12,500 rows/s, 5 barriers left (about 20 s)`.
-
-    Arguments:
-      allowance (dict or none): see get_allowance. It does not apply to a plan of an earlier run.
+    has the number of remaining barriers of this size and their total time, such as `4 s, 12,500 rows/s, 5 barriers left (about 20 s)`. `allowance`:
+    see get_allowance; it does not apply to a plan of an earlier run.
 -#}
 {% macro report_barrier(backfill, barrier, allowance=none) %}
     {%- set plan, state, seconds = barrier.plan, barrier.state, barrier.seconds_without_copy -%}
@@ -303,7 +299,9 @@
     {%- set read = filling.row_count if filling else state.row_count -%}
     {%- set total = state.row_count if filling else state.committed.get('upstream_row_count') -%}
     {%- set share = [read / total, 0.999] | min if total else 0.0 -%}
-    {{ return({'share': share, 'text': '{:.1f} %'.format(share * 100), 'rows_left': none if total is none else [total - read, 0] | max}) }}
+    {{ return({
+        'share': share, 'text': '{:.1f} %'.format(share * 100), 'rows_left': none if total is none else [total - read, 0] | max,
+    }) }}
 {% endmacro %}
 
 

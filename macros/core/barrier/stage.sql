@@ -127,9 +127,12 @@
             'declare merged struct<upserts: bigint, drops: bigint, filter: string>', 'declare __bf_keys bigint', 'declare __bf_words int',
         ],
         'statements': changes.get('setup', []) + [
-            dbt_backfill.get_last_states_view_sql(names.states, events, keys, changes), 'cache table ' ~ names.states, summary,
+            dbt_backfill.get_last_states_view_sql(names.states, events, keys, changes),
+            'cache table ' ~ names.states,
+            summary,
             dbt_backfill.get_reread_statements(backfill, state, plan, names, suspicions, altered),
-            dbt_backfill.get_rows_view_sql(backfill, plan, names, alters_keys=altered is not none), 'cache table ' ~ names.rows,
+            dbt_backfill.get_rows_view_sql(backfill, plan, names, alters_keys=altered is not none),
+            'cache table ' ~ names.rows,
             dbt_backfill.get_merged_statements(backfill, keys, names.rows),
         ],
     }) }}
@@ -259,8 +262,7 @@
 {% endmacro %}
 
 
-{#- Return a predicate that is true for keys that the feed may report with another value: strings, dates and timestamps. Return none if the feed
-    alters no key. -#}
+{#- Return a predicate for keys that the feed may report with another value: strings and times. Return none if it alters no key. -#}
 {% macro altered_key_predicate(changes, keys, prefix='') %}
     {%- set kept = ['tinyint', 'smallint', 'int', 'bigint', 'boolean'] -%}
     {%- for key in keys if changes.alters_values and key.type not in kept and not key.type.startswith('decimal(') -%}

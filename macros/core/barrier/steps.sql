@@ -18,11 +18,7 @@
 {#-
     Return two parts of a MERGE into a Delta MV. They write a mark to Delta's log: 'column' adds the column `__bf_plan` with the mark to the source,
     and 'condition' compares this column with the mark. Delta's log contains the conditions of a MERGE, see read_foreign_write. On Iceberg both parts
-    are empty.
-
-    Arguments:
-      mark (string): the id of a plan; for a repair, the id of the committed plan and ` repair`.
-      source (string): the alias of the source.
+    are empty. `mark`: the id of a plan; for a repair, the id of the committed plan and ` repair`. `source`: the alias of the source.
 -#}
 {% macro get_mark(relations, mark, source) %}
     {%- if relations.options.file_format != 'delta' -%} {{ return({'column': '', 'condition': ''}) }} {%- endif -%}
@@ -151,11 +147,8 @@
 
 {#-
     Return one MERGE that compares the MV with the query in a window of keys, and merges the differing rows. The window is the range of a barrier in a
-    sweep, or the window of a fill. The source of the MERGE has the same columns as the stage. Its rows are the query's rows that the MV lacks or has
-    with other values, and the keys that only the MV has.
-
-    Arguments:
-      window (dict): the bounds of the window, with the field names of a plan's range.
+    sweep, or the window of a fill, with the field names of a range. The source of the MERGE has the same columns as the stage. Its rows are the
+    query's rows that the MV lacks or has with other values, and the keys that only the MV has.
 -#}
 {% macro get_comparing_merge_sql(backfill, state, plan, window) -%}
     {%- set keys, names, coalesced = plan.key, dbt_backfill.mv_columns(plan.key), [] -%}
@@ -397,8 +390,7 @@
 {%- endmacro %}
 
 
-{#- Return a condition on rows of the progress table, whose columns have the prefix `prefix`. The condition is true if the plan is stored for the next
-    epoch and was not given up. -#}
+{#- Return a condition on the progress table: the plan is stored for the next epoch and was not given up. `prefix`: of the columns. -#}
 {% macro executable_plan_predicate(plan, prefix='') %}
     {{ return(prefix ~ 'epoch = ' ~ (plan.epoch - 1) ~ ' and ' ~ prefix ~ 'plan_id = ' ~ dbt_backfill.string_literal(plan.plan_id)
         ~ ' and ' ~ prefix ~ 'plan_kind = ' ~ dbt_backfill.string_literal(plan.kind)) }}

@@ -1,5 +1,4 @@
-{#- Return the node of a backfilled_mv that the user of a run-operation has named: as `name` or `package.name`, or for a model with versions as
-    `name.v2` or `package.name.v2`. Refuse any other name. -#}
+{#- Return the backfilled_mv that a user has named, as `name`, `package.name`, `name.v2` or `package.name.v2`. Refuse any other name. -#}
 {% macro find_backfilled_mv(name, operation) %}
     {%- if not name or name is not string -%}
         {%- do dbt_backfill.refuse('the argument model is missing', "Name the model: --args '{model: my_mv}'", mv=operation) -%}
@@ -132,8 +131,7 @@
 {% endmacro %}
 
 
-{#- Refuse with the message of the first of `checks` that applies. Each check is {'when': true if the check applies, 'fact', 'change'}, see
-    refuse. -#}
+{#- Refuse with the message of the first check whose 'when' is true. A check is {'when', 'fact', 'change'}, see refuse. -#}
 {% macro refuse_first(checks, mv=none) %}
     {%- for check in checks if check.when -%} {%- do dbt_backfill.refuse(check.fact, check.change, mv=mv) -%} {%- endfor -%}
 {% endmacro %}

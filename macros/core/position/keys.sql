@@ -122,10 +122,7 @@
 {#-
     Return a select of the part of the upstream that is already in the MV: the rows of `source` that are not above the position of their vnode. If all
     vnodes have the same position, the rows are compared with literals. Otherwise each row is compared with its vnode's row of the progress table.
-
-    Arguments:
-      source (string): a relation expression or a select in parentheses, with the upstream's columns.
-      with_null_keys (boolean): true to include rows whose key is null. Every comparison with such a key is null.
+    `source`: a relation or a select in parentheses, with the upstream's columns; `with_null_keys`: true to include rows whose key is null.
 -#}
 {% macro get_prefix_scan_sql(source, state, relations, keys, with_null_keys=false) -%}
     {%- set columns = dbt_backfill.upstream_columns(keys, 'source.') -%}
@@ -156,7 +153,8 @@
     {%- if plan.get('vnodes') is none -%}
         select * from {{ source }} as source where ({{ window }}){{ nulls }}
     {%- elif state.uniform -%}
-        select * from {{ source }} as source where {{ vnode }} in ({{ plan.vnodes | join(', ') }}) and (({{ window }}){{ nulls }})
+        select * from {{ source }} as source
+        where {{ vnode }} in ({{ plan.vnodes | join(', ') }}) and (({{ window }}){{ nulls }})
     {%- else -%}
         {%- set positions = dbt_backfill.position_columns(keys, 'progress.') -%}
         select source.*

@@ -32,9 +32,8 @@
             {#- This package adds a LIMIT of its own, see get_query_sql. This LIMIT has two operators, which are the first limits of the plan. -#}
             {%- set is_own = line.endswith('Limit 2147483647') and operator not in operators -%}
             {%- if operator and operator not in passed and not is_own -%}
-                {%- do dbt_backfill.refuse(
-                    'its query' ~ through ~ ' has ' ~ words.get(operator, 'the operator ' ~ operator) ~ ', so it is not a row-wise query', instead
-                ) -%}
+                {%- set has = words.get(operator, 'the operator ' ~ operator) -%}
+                {%- do dbt_backfill.refuse('its query' ~ through ~ ' has ' ~ has ~ ', so it is not a row-wise query', instead) -%}
             {%- endif -%}
             {%- do operators.append(operator) -%}
         {%- endfor -%}
@@ -174,8 +173,7 @@
 {% endmacro %}
 
 
-{#- Return the names of functions that may return different values for the same row, as Spark prints these names. test_functions_of_spark.py tries all
-    functions of Spark. -#}
+{#- Return the functions that may return other values for the same row. test_functions_of_spark.py tries all functions of Spark. -#}
 {% macro _unrepeatable_functions() %}
     {{ return([
         'rand', 'randn', 'random', 'randstr', 'uniform', 'uuid', 'shuffle', 'monotonically_increasing_id', 'spark_partition_id',

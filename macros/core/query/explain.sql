@@ -147,8 +147,7 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
 {% endmacro %}
 
 
-{#- Return the operator of a line of a plan: `Relation` for every operator that reads a table; '' if the line continues a string literal of the
-    previous line. -#}
+{#- Return the operator of a line of a plan: `Relation` for a table; '' if the line continues a string literal of the line before. -#}
 {% macro plan_operator(line) %}
     {%- set match = modules.re.match("[\\s:]*[+:]- '?(\\w+)", line) -%}
     {%- set name = match.group(1) if match else '' -%}

@@ -84,8 +84,7 @@
 {% endmacro %}
 
 
-{#- Refuse a session with settings under which barriers are not exact. Each run checks the settings before it reads its state, because some of these
-    settings make Spark return an older state. -#}
+{#- Refuse a session in which barriers are not exact. A run calls this before it reads its state: some settings show an older state. -#}
 {% macro check_settings(backfill, settings) %}
     {#- 'value': a regular expression for the refused values, in lower case; 'is': the value's name in a message; 'does': the effect of the value on
         Spark; 'to_do': the hint; 'format': the file_format of the MVs for which the value is refused; absent if the value is refused for all MVs. -#}
@@ -103,7 +102,9 @@
         'spark.sql.files.ignoreCorruptFiles': dict(on, does=leaves_out ~ 'it cannot read'),
         'spark.sql.parser.quotedRegexColumnNames': dict(on, does='Spark reads a name in backticks as a pattern of names'),
         'spark.sql.readSideCharPadding': dict(off, does='Spark does not pad the values of a char(n) that it reads'),
-        'spark.sql.legacy.charVarcharAsString': dict(on, does='Spark pads neither the values of a char(n) nor values that are compared with them'),
+        'spark.sql.legacy.charVarcharAsString': dict(
+            on, does='Spark pads neither the values of a char(n) nor the values that are compared with them'
+        ),
         'spark.sql.legacy.ctePrecedencePolicy': {
             'value': 'legacy', 'is': 'set to LEGACY', 'to_do': 'Set it to CORRECTED' ~ for_dbt,
             'does': 'Spark may read the upstream instead of a common table expression with the same name',

@@ -39,7 +39,7 @@
 {% macro get_progress_sql(backfills, also=none) -%}
     {#- These values are computed here. All other values are columns of `measured` with the same names. -#}
     {%- set values = {
-        'backfill_finished': 'complete', 'progress': dbt_backfill._progress_expression('complete', 'rows_done', 'rows_total'),
+        'backfill_finished': 'complete', 'progress': dbt_backfill._progress_expression('rows_done', 'rows_total'),
         'upstream_row_count': 'barrier.upstream_row_count', 'rows_left': 'left_to_read',
         'rows_per_second': 'if(complete, null, rows_per_second)',
         'seconds_left': 'if(complete, 0, if(allowed.rate_limit = 0, null, left_to_read / rows_per_second))',
@@ -98,9 +98,9 @@
 {%- endmacro %}
 
 
-{#- Return a share from 0 to 1. It is 1 only if `complete` is true. -#}
-{% macro _progress_expression(complete, done, total) -%}
-    case when {{ complete }} then 1 when coalesce({{ total }}, 0) = 0 then 0 else least({{ done }} / {{ total }}, 0.999) end
+{#- Return a share from 0 to 1. It is 1 only if the column `complete` is true. -#}
+{% macro _progress_expression(done, total) -%}
+    case when complete then 1 when coalesce({{ total }}, 0) = 0 then 0 else least({{ done }} / {{ total }}, 0.999) end
 {%- endmacro %}
 
 
@@ -237,7 +237,7 @@
     {%- set rows_done = 'if(is_filling, barrier.filled_row_count, sum(row_count) over same_position / count(*) over same_position)' -%}
     {%- set values = {
         'backfill_finished': 'complete',
-        'progress': dbt_backfill._progress_expression('complete', rows_done, 'if(is_filling, total_row_count, about)'),
+        'progress': dbt_backfill._progress_expression(rows_done, 'if(is_filling, total_row_count, about)'),
         'upstream_row_count': 'if(complete, row_count, greatest(round(about), row_count))',
     } -%}
     {%- set columns = [] -%}

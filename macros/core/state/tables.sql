@@ -26,8 +26,7 @@
 {% endmacro %}
 
 
-{#- Return the id of the MV whose next generation has this state. Return none if the state does not exist, or is not the state of a next generation: a
-    user may have another MV that is called `<mv>__next`. -#}
+{#- Return the id of the MV whose next generation has this state; none if a user's own MV is called `<mv>__next`, or without a state. -#}
 {% macro read_next_of(next) %}
     {{ return(dbt_backfill.read_listed_properties(dbt_backfill.load_table(next.progress), next.progress).get('dbt_backfill.next_of')) }}
 {% endmacro %}
@@ -108,8 +107,7 @@
 {% endmacro %}
 
 
-{#- Return the current version of a table of an MV, as text; `none` for an Iceberg table without a snapshot. `relations`: with the entry
-    'options'. -#}
+{#- Return the current version of a table of an MV, as text; `none` for an Iceberg table without a snapshot. -#}
 {% macro read_version(relations, table) %}
     {%- set relation = relations[table] -%}
     {%- if relations.options.file_format == 'iceberg' -%}

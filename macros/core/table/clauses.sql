@@ -71,17 +71,6 @@
 {% endmacro %}
 
 
-{#- Switch the change data feed of an existing Delta MV on, if another backfilled_mv follows the MV now. The follower has not begun yet: without the
-    feed its first run is refused. `found`: see read_mv; none if the MV does not exist. -#}
-{% macro run_switch_of_feed(backfill, found) %}
-    {%- set name = 'delta.enableChangeDataFeed' -%}
-    {%- if found and dbt_backfill.get_file_format() == 'delta' and name not in found.properties
-            and name not in (config.get('tblproperties') or {}) and dbt_backfill.has_follower(model.unique_id) -%}
-        {%- do dbt_backfill.run_table('switch the change data feed on', dbt_backfill.get_set_properties_sql(backfill.mv, {name: 'true'})) -%}
-    {%- endif -%}
-{% endmacro %}
-
-
 {#-
     Return the properties on which exactness depends, for every table of an MV. These properties override the properties that the user, the session or
     the catalog sets for new tables. With `snapshot` isolation, two runs could both write the same range. With write-audit-publish, a session that
@@ -100,8 +89,7 @@
 {% endmacro %}
 
 
-{#- Return the properties that Delta needs for columns with these names and types. When a table is replaced, Delta does not enable the needed table
-    features itself. -#}
+{#- Return the properties that columns of these names and types need: Delta does not enable them when it replaces a table. -#}
 {% macro get_needed_features(column_names, types) %}
     {#- Delta allows a name with one of these characters only with column mapping. -#}
     {%- set properties = {'delta.columnMapping.mode': 'name'} if modules.re.search('[ ,;{}()\\n\\t=]', column_names | join) else {} -%}

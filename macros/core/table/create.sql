@@ -1,5 +1,4 @@
-{#- Return the columns of the model's query. Refuse options and columns with which a run would fail later: after the state exists, or at the first row
-    or change. -#}
+{#- Return the columns of the model's query. Refuse options and columns with which a run would fail after the state exists. -#}
 {% macro prepare_creation(backfill) %}
     {#- Read the columns from the query that a barrier executes, and not from the model's text. In the executed query, the upstream has no metadata
         columns and no branches. -#}
@@ -58,7 +57,7 @@
 {% endmacro %}
 
 
-{#- Return the statement that creates an empty MV with the columns of the model's query, if it does not exist. -#}
+{#- Return the statement that creates an empty MV with these columns, if it does not exist. -#}
 {% macro get_create_mv_sql(mv, columns, backfill_id) -%}
     create table if not exists {{ mv.render() }} ({{ dbt_backfill.column_definitions(columns) }})
     {{ dbt_backfill.mv_clauses(mv, columns, backfill_id) }}

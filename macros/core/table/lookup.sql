@@ -69,8 +69,7 @@
 {% endmacro %}
 
 
-{#- Return the table properties of a relation; {} if the relation is a view or does not exist. `existing`: the result of the lookup of the
-    relation. -#}
+{#- Return the table properties of a relation; {} if the result of its lookup, `existing`, is a view or none. -#}
 {% macro read_listed_properties(existing, relation) %}
     {{ return({} if existing is none or existing.is_view else dbt_backfill.read_table_properties(relation)) }}
 {% endmacro %}

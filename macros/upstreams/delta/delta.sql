@@ -261,9 +261,11 @@
 {% endmacro %}
 
 
-{#- Return the horizon of a VACUUM: the VACUUM deletes the files that were removed from the table before this time. The macro adds two hours to be
+{#-
+    Return the horizon of a VACUUM: the VACUUM deletes the files that were removed from the table before this time. The macro adds two hours to be
     safe, because the times of the log are local times. When clocks are set back, usually by an hour, more time passes than the difference of two
-    times shows. If a version wrongly counts as deleted, the only cost is a re-anchor. -#}
+    times shows. If a version wrongly counts as deleted, the only cost is a re-anchor.
+-#}
 {% macro _vacuum_horizon(entry) %}
     {%- set parameters, delta = dbt_backfill._log_parameters(entry), modules.datetime.timedelta -%}
     {%- set retention = parameters.get('specifiedRetentionMillis') or parameters.get('defaultRetentionMillis') or 0 -%}

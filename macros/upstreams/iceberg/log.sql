@@ -102,8 +102,7 @@
 {%- endmacro %}
 
 
-{#- Refuse a table whose changes cannot be read. Format 2 has no row lineage, and its changelog cannot read delete files ("Delete files are currently
-    not supported in changelog scans"). -#}
+{#- Refuse a table whose changes cannot be read: format 2 has no row lineage, and its changelog cannot read delete files. -#}
 {% macro iceberg_check_feed(upstream) %}
     {%- if upstream.get('properties') is none -%} {{ return(none) }} {%- endif -%}
     {%- set format, relation, merged = dbt_backfill.parse_iceberg_id(upstream.id).format, upstream.relation, [] -%}

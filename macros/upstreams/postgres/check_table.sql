@@ -118,8 +118,7 @@
 {% endmacro %}
 
 
-{#- Return the keys that all events of the table contain, as lists of columns. Such a key shows which row an event has changed. Return [] if the WAL
-    does not contain all changes of the table. -#}
+{#- Return the keys that each event of the table contains, as lists of columns; [] if the WAL does not contain all changes. -#}
 {% macro get_postgres_told_keys(facts) %}
     {%- set told, keys = facts.identity_columns or [], [] -%}
     {%- if facts.kind != 'r' or facts.has_children or facts.persistence != 'p' -%} {{ return([]) }} {%- endif -%}
@@ -146,8 +145,7 @@
 {% endmacro %}
 
 
-{#- True if values of the column's type can be read. Conditions on the table or the feed are not checked here. Some decimals cannot be read, because
-    Spark would round them. -#}
+{#- True if values of the column's type can be read. Spark would round some decimals. The table and the feed are not checked here. -#}
 {% macro is_postgres_read_type(column) %}
     {{ return(dbt_backfill._is_told_alike(column) and (
         column.type != 'numeric' or column.precision is not none and column.precision <= 38 and column.scale >= 0 and column.scale <= column.precision

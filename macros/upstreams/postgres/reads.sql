@@ -136,8 +136,7 @@
 {% endmacro %}
 
 
-{#- Return a predicate that is true for the `count` ids from `first` on, where `first` includes its epoch. Ids start again at 0 after `turn` ids, or
-    never if `turn` is none. -#}
+{#- Return a predicate for the `count` ids from `first` (with its epoch) on. Ids start again after `turn` ids; none for never. -#}
 {% macro _get_xid_range(first, count, turn) %}
     {%- set low = first % turn if turn else first -%}
     {{ return('__bf_xid between ' ~ low ~ ' and ' ~ (low + count - 1) if not turn or low + count <= turn

@@ -224,8 +224,7 @@
 {% endmacro %}
 
 
-{#- Return what the events may lack, as the end of a sentence; none if the events are complete. `notes`: the facts about the events that each landing
-    has recorded, see get_landing_note. -#}
+{#- Return what the events may lack, as the end of a sentence; none if they are complete. `notes`: see get_landing_note. -#}
 {% macro find_untold(notes, key, observed) %}
     {%- for note in notes -%}
         {%- set noted, told = fromjson(note), [] -%}
