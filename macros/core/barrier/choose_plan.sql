@@ -82,6 +82,37 @@
 {% endmacro %}
 
 
+{#-
+    Refuse an MV that lacks a column of its last barrier's query, or that has another column. The cause is an ALTER of another program, or a late
+    ALTER of an earlier barrier. If instead a late reset of this MV has brought the columns of another query, return why the MV has to be reset again.
+    During a full refresh beside the MV in use, never refuse: a next generation is reset, and the MV in use waits, see run_barrier. Return none if the
+    MV has its columns.
+-#}
+{% macro find_late_reset(backfill, state) %}
+    {%- set present, committed = state.get('mv_columns'), state.committed -%}
+    {%- if present is none or state.get('planned') or state.dirty -%} {{ return(none) }} {%- endif -%}
+    {%- set wanted = dbt_backfill.parse_columns(committed.query_columns) -%}
+    {%- set names, mv = wanted | map(attribute='name') | map('lower') | list, backfill.mv.render() -%}
+    {%- set missing, present = [], present | map('lower') | list -%}
+    {%- set others = present | reject('in', names) | list -%}
+    {%- for column in wanted if column.name | lower not in present -%} {%- do missing.append(column) -%} {%- endfor -%}
+    {%- if (missing or others) and (state.foreign_write or {}).get('plan') -%} {{ return('a late full refresh has reset it') }} {%- endif -%}
+    {%- if (missing or others) and backfill.generation -%} {{ return('something has changed its columns') }} {%- endif -%}
+    {%- if missing -%}
+        {%- do dbt_backfill.refuse(
+            mv ~ ' lacks the column ' ~ missing[0].name ~ ', which its query returns, and its last barrier did not drop it',
+            'Rebuild the MV with --full-refresh. Or add the column (ALTER TABLE ' ~ mv ~ ' ADD COLUMN '
+                ~ dbt_backfill.identifier(missing[0].name) ~ ' ' ~ missing[0].type ~ '), and fill it with verify_backfill (repair: true)'
+        ) -%}
+    {%- elif others -%}
+        {%- do dbt_backfill.refuse(
+            mv ~ ' has the column ' ~ others[0] ~ ', which its query does not return', 'Drop the column, or rebuild the MV with --full-refresh'
+        ) -%}
+    {%- endif -%}
+    {{ return(none) }}
+{% endmacro %}
+
+
 {#- True if a committed plan is a reset or a swap that was given up. (The source of a reset has no version.) After such a plan the MV may already have
     the plan's columns, while the progress table still has the previous key and vnodes. So the next plan has to replace the MV again. -#}
 {% macro is_abandoned_reset(plan) %}
