@@ -20,7 +20,7 @@
 -#}
 
 
-{#- Return the replica of the committed plan if the next range can be read from it; else none. `seen`: the id of a checked replica. -#}
+{#- Return the replica of the committed plan if the next range can be read from it; else none. `seen`: the id of a replica that this run knows. -#}
 {% macro find_replica(backfill, state, observed, seen=none) %}
     {%- set source = dbt_backfill.get_source(state.committed, 'replica') -%}
     {%- if not source or source.get('version') is none or not dbt_backfill.may_replicate(backfill) -%} {{ return(none) }} {%- endif -%}
@@ -105,7 +105,7 @@
 {% endmacro %}
 
 
-{#- Return what an earlier run measured with the bounds, from its replica `source`: {'scans', 'rows': those still to be read}; or none. -#}
+{#- Return what an earlier run measured, as its replica `source` records: {'scans', 'rows': how many are still to be read}; else none. -#}
 {% macro get_known_evidence(state, source) %}
     {%- set scans = fromjson(source.definition).get('scans') if source else none -%}
     {{ return({'scans': scans, 'rows': (state.committed.get('upstream_row_count') or 0) - state.row_count} if scans else none) }}

@@ -366,7 +366,7 @@
 {% endmacro %}
 
 
-{#- Return the result of get_bounds_sql for a window of the keys, in which about `total` - `done` rows are. -#}
+{#- Return the result of get_bounds_sql for a window of the keys that has about `total` - `done` rows. -#}
 {% macro run_bounds(backfill, state, plan, window, total, done) %}
     {%- set read, window = dbt_backfill.get_range_read(backfill, plan), dict(window, vnode_count=plan.vnode_count) -%}
     {%- set scan = dbt_backfill.get_range_scan_sql(read, window, state, backfill, plan.key) -%}

@@ -82,7 +82,7 @@
 {% endmacro %}
 
 
-{#- Return the state that an earlier run left; none if there is none. Refuse a foreign table, and a format that this version does not read. -#}
+{#- Return the state that an earlier run left, or none. Refuse a table of another writer, and a format that this version does not read. -#}
 {% macro read_left_state(backfill, existing) %}
     {%- if existing.progress is none -%} {{ return(none) }} {%- endif -%}
     {%- set properties = dbt_backfill.read_listed_properties(existing.progress, backfill.progress) -%}
@@ -217,7 +217,7 @@
 {% endmacro %}
 
 
-{#- Refuse a table that has these properties but no state: a foreign table, a copy of an MV (by dbt's `clone`, for example), or an MV. -#}
+{#- Refuse a table with these properties but no state: a table of another writer, a copy of an MV (by dbt's `clone`, for example), or an MV. -#}
 {% macro refuse_missing_state(backfill, properties) %}
     {%- if 'dbt_backfill.id' not in properties -%} {%- do dbt_backfill.refuse_foreign_mv(backfill) -%} {%- endif -%}
     {%- set mv, name = backfill.mv.render(), dbt_backfill.get_name_of(backfill) -%}

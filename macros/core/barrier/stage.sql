@@ -262,7 +262,7 @@
 {% endmacro %}
 
 
-{#- Return a predicate for keys that the feed may report with another value: strings and times. Return none if it alters no key. -#}
+{#- Return a predicate for keys that the feed may report with another value: strings, dates, timestamps. Return none if it alters no key. -#}
 {% macro altered_key_predicate(changes, keys, prefix='') %}
     {%- set kept = ['tinyint', 'smallint', 'int', 'bigint', 'boolean'] -%}
     {%- for key in keys if changes.alters_values and key.type not in kept and not key.type.startswith('decimal(') -%}

@@ -141,7 +141,7 @@
 {% endmacro %}
 
 
-{#- Return one option of the model, from its config or from config.meta, which an engine needs that does not know the option. -#}
+{#- Return one option of the model, from its config or from config.meta. Some engines accept unknown options only in config.meta. -#}
 {% macro read_option(name) %}
     {%- set options = dbt_backfill.get_config() -%}
     {{ return(options.get(name, (options.get('meta') or {}).get(name))) }}

@@ -173,7 +173,7 @@
 {% endmacro %}
 
 
-{#- Return the functions that may return other values for the same row. test_functions_of_spark.py tries all functions of Spark. -#}
+{#- Return the functions, as Spark prints them, that may return different values for the same row. A test tries all functions of Spark. -#}
 {% macro _unrepeatable_functions() %}
     {{ return([
         'rand', 'randn', 'random', 'randstr', 'uniform', 'uuid', 'shuffle', 'monotonically_increasing_id', 'spark_partition_id',

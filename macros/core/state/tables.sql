@@ -26,7 +26,7 @@
 {% endmacro %}
 
 
-{#- Return the id of the MV whose next generation has this state; none if a user's own MV is called `<mv>__next`, or without a state. -#}
+{#- Return the id of the MV whose next generation has this state; none without a state, or if a user has called an MV `<mv>__next`. -#}
 {% macro read_next_of(next) %}
     {{ return(dbt_backfill.read_listed_properties(dbt_backfill.load_table(next.progress), next.progress).get('dbt_backfill.next_of')) }}
 {% endmacro %}

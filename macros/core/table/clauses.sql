@@ -89,7 +89,7 @@
 {% endmacro %}
 
 
-{#- Return the properties that columns of these names and types need: Delta does not enable them when it replaces a table. -#}
+{#- Return the properties that Delta needs for columns with these names and types. Delta does not set them when it replaces a table. -#}
 {% macro get_needed_features(column_names, types) %}
     {#- Delta allows a name with one of these characters only with column mapping. -#}
     {%- set properties = {'delta.columnMapping.mode': 'name'} if modules.re.search('[ ,;{}()\\n\\t=]', column_names | join) else {} -%}

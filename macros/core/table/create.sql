@@ -38,7 +38,7 @@
 {% endmacro %}
 
 
-{#- Refuse to rebuild a Delta table at another location. Delta could not replace the table there, after the plan of the rebuild is stored. -#}
+{#- Refuse to rebuild a Delta table at another location. Delta would refuse it only after the plan of the rebuild is stored. -#}
 {% macro check_location(mv) %}
     {%- if dbt_backfill.get_file_format() != 'delta' or not config.get('location_root') -%} {{ return(none) }} {%- endif -%}
     {%- set found = ((dbt_backfill.load_table(mv) or {}).information or '').partition('Location: ')[2].split('\n')[0] -%}
@@ -75,7 +75,7 @@
 {%- endmacro %}
 
 
-{#- Return the format, location, properties and layout of the MV. With `buckets`, `clustered_by` is dbt-spark's; without, liquid clustering. -#}
+{#- Return the format, location, properties and layout of the MV. `clustered_by` means liquid clustering, unless `buckets` is set. -#}
 {% macro mv_clauses(mv, columns, backfill_id) -%}
     {%- set types = columns | map(attribute='type') | list -%}
     {%- set names = columns | map(attribute='name') | list + modules.re.findall('`([^`]*)`', types | join(' ')) -%}
