@@ -1,7 +1,5 @@
-{#-
-    Refuse to compare an MV with its definition in two cases. The next barrier has begun: it may have written some of its rows already. The last plan
-    was abandoned: some changes of this plan may have been merged.
--#}
+{#- Refuse to compare an MV with its definition in two cases. The next barrier has begun: it may have written some of its rows already. The last plan
+    was abandoned: some changes of this plan may have been merged. -#}
 {% macro check_barrier_is_committed(state, mv, change) %}
     {%- if state.get('planned') or state.dirty -%}
         {%- do dbt_backfill.refuse('its barrier ' ~ (state.epoch + 1) ~ ' has begun but is not committed', change, mv=mv) -%}
@@ -9,10 +7,8 @@
 {% endmacro %}
 
 
-{#-
-    Return a select of the rows that the MV has to have: the committed query over the upstream's rows up to the position, at the committed version.
-    For a live database, the state also has 'staged', see stage_definition. `selection`: see selection_predicate.
--#}
+{#- Return a select of the rows that the MV has to have: the committed query over the upstream's rows up to the position, at the committed version.
+    For a live database, the state also has 'staged', see stage_definition. `selection`: see selection_predicate. -#}
 {% macro get_promised_sql(relations, state, selection={}) -%}
     {%- set plan, keys = state.committed, state.committed.key -%}
     {%- set upstream = dbt_backfill.get_upstream_of_plan(plan) -%}
@@ -53,10 +49,8 @@
 {%- endmacro %}
 
 
-{#-
-    Return the part of the MV that must be equal to its definition, as a relation. As a rule this is the whole MV; during a sweep it is the part up to
-    the position. During a fill, a column that is being filled is null above the second position.
--#}
+{#- Return the part of the MV that must be equal to its definition, as a relation. As a rule this is the whole MV; during a sweep it is the part up to
+    the position. During a fill, a column that is being filled is null above the second position. -#}
 {% macro get_present_sql(relations, state) -%}
     {%- set mv, rows = relations.mv.render(), 'select * from ' ~ relations.mv.render() -%}
     {%- if dbt_backfill.is_sweeping(state) -%}

@@ -42,9 +42,7 @@
     {#- This run continues a leftover state of the same kind and query. It replaces any other leftover state. -#}
     {%- set continues = left is none or left.committed.kind == how
         and not dbt_backfill.find_difference(backfill, missing.state.settings, missing.analysis, left.committed) -%}
-    {%- set creation = dict(
-        missing.state.committed, kind=how, sweeps=how == 'adopt', replaces=none if continues else left.committed.backfill_id,
-    ) -%}
+    {%- set creation = dict(missing.state.committed, kind=how, sweeps=how == 'adopt', replaces=none if continues else left.committed.backfill_id) -%}
     {%- set partitions = [] -%}
     {%- if how == 'adopt' -%}
         {%- set checked = dbt_backfill.check_adopted(backfill, existing.mv, properties, columns, creation.key) -%}
@@ -85,10 +83,8 @@
 {% endmacro %}
 
 
-{#-
-    Refuse a table that cannot become an MV with its rows, for reasons that do not depend on the model's query. `backfill`: the relations of the MV,
-    'options': {'file_format'}, and 'name' outside of a run of the model. `tblproperties`: the model's option.
--#}
+{#- Refuse a table that cannot become an MV with its rows, for reasons that do not depend on the model's query. `backfill`: the relations of the MV,
+    'options': {'file_format'}, and 'name' outside of a run of the model. `tblproperties`: the model's option. -#}
 {% macro check_adoptable(backfill, existing, properties, tblproperties) %}
     {%- set name, file_format = backfill.mv.render(), backfill.options.file_format -%}
     {%- if existing.is_view -%}

@@ -1,8 +1,6 @@
-{#-
-    This file makes a full refresh beside the MV in use. The next generation is an MV of its own, `<mv>__next`, with a state of its own. Barriers fill
+{#- This file makes a full refresh beside the MV in use. The next generation is an MV of its own, `<mv>__next`, with a state of its own. Barriers fill
     it, in as many runs as necessary. Meanwhile the MV in use, which is the previous generation, continues to follow the changes with the query that
-    created it. When the whole upstream is read, a barrier of the kind `swap` replaces the MV's rows and state by those of the next generation.
--#}
+    created it. When the whole upstream is read, a barrier of the kind `swap` replaces the MV's rows and state by those of the next generation. -#}
 
 
 {#-
@@ -101,10 +99,8 @@
 {% endmacro %}
 
 
-{#-
-    Refuse a next generation with these columns if it could not replace the MV in use at the end. The location may have changed. Or a column of an
-    Iceberg MV gets another type, which a Hive metastore does not allow.
--#}
+{#- Refuse a next generation with these columns if it could not replace the MV in use at the end. The location may have changed. Or a column of an
+    Iceberg MV gets another type, which a Hive metastore does not allow. -#}
 {% macro check_replacement(backfill, columns) %}
     {%- do dbt_backfill.check_location(backfill.mv) -%}
     {%- if backfill.options.file_format == 'iceberg' and dbt_backfill.is_retyped(backfill.mv, columns) -%}

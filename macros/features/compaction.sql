@@ -47,10 +47,8 @@
 {% endmacro %}
 
 
-{#-
-    Return the statement that sorts or compacts the MV; on Delta a script that returns the outcome. Delta cannot sort across partitions, and a table
-    with liquid clustering has its own order. If Delta refuses the sort, the script compacts the table without sorting and raises no error.
--#}
+{#- Return the statement that sorts or compacts the MV; on Delta a script that returns the outcome. Delta cannot sort across partitions, and a table
+    with liquid clustering has its own order. If Delta refuses the sort, the script compacts the table without sorting and raises no error. -#}
 {% macro get_compact_mv_sql(backfill, state, work) -%}
     {%- set file_format, name, columns = dbt_backfill.get_file_format(), backfill.mv.render(), [] -%}
     {%- if work == 'sort' and not (file_format == 'delta' and config.get('clustered_by')) -%}
@@ -64,9 +62,7 @@
         {%- set sorting = "strategy => 'sort', sort_order => " ~ dbt_backfill.string_literal(order) ~ ',' if columns else '' -%}
         {{ return(dbt_backfill.get_compaction_sql(backfill.mv, file_format, sorting) | trim | trim(';')) }}
     {%- endif -%}
-    {%- set reasons = {
-        'KD00D': 'its key has no statistics', '42613': 'it has liquid clustering', '42P10': 'it is partitioned by its key',
-    } -%}
+    {%- set reasons = {'KD00D': 'its key has no statistics', '42613': 'it has liquid clustering', '42P10': 'it is partitioned by its key'} -%}
     {%- set sorting -%}
     begin
         {%- for state, reason in reasons.items() %}

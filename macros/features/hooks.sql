@@ -1,13 +1,8 @@
-{#-
-    Call the features around a barrier and at the end of a run. Each feature is called only if an option, the mode or the state requires the feature.
-    An ordinary barrier calls none of them, except release_upstream if its upstream is an Iceberg table.
--#}
+{#- Call the features around a barrier and at the end of a run. Each feature is called only if an option, the mode or the state requires the feature.
+    An ordinary barrier calls none of them, except release_upstream if its upstream is an Iceberg table. -#}
 
 
-{#-
-    Call the features before a plan is chosen. Return the replica from which the next ranges can be read, as a source of a plan; none if there is no
-    such replica.
--#}
+{#- Call the features before a plan is chosen. Return the replica for the next ranges, as a source of a plan; none if there is none. -#}
 {% macro before_choice(backfill, state, observed, analysis) %}
     {%- set recorded = dbt_backfill.get_source(state.committed, 'replica') -%}
     {{ return(dbt_backfill.find_replica(backfill, state, observed, analysis.copy_id) if recorded else none) }}
@@ -30,11 +25,9 @@
 {% endmacro %}
 
 
-{#-
-    Call the features right after a commit, or after the run has found that there is nothing to do. Return the analysis with everything that the run
+{#- Call the features right after a commit, or after the run has found that there is nothing to do. Return the analysis with everything that the run
     knows after the barrier, see new_analysis. `plan`: the plan that was committed last. `result`: the result of the script that planned it, see
-    get_plan_script; none if another run planned it. `holds`: as before_steps returned it.
--#}
+    get_plan_script; none if another run planned it. `holds`: as before_steps returned it. -#}
 {% macro after_commit(backfill, observed, analysis, plan, result=none, holds=false) %}
     {%- set outgrown = (result or {}).get('overlaid') and dbt_backfill.run_release_of_outgrown(backfill, result) -%}
     {%- if not holds and dbt_backfill.upstream_traits(backfill.upstream).holds_versions -%}

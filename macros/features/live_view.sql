@@ -7,10 +7,8 @@
 -#}
 
 
-{#-
-    Return the properties of the existing live view; none if there is no live view. Refuse another table or view of that name, and a schema in which
-    Spark cannot create views: a trial view is created and dropped immediately. A run calls this macro before it writes anything.
--#}
+{#- Return the properties of the existing live view; none if there is no live view. Refuse another table or view of that name, and a schema in which
+    Spark cannot create views: a trial view is created and dropped immediately. A run calls this macro before it writes anything. -#}
 {% macro check_live_view(backfill) %}
     {%- if dbt_backfill.load_table(backfill.live) is not none -%}
         {%- set properties = dbt_backfill.read_live_view(backfill.live) -%}

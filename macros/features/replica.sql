@@ -20,10 +20,7 @@
 -#}
 
 
-{#-
-    Return the source of the role `replica` of the committed plan, if the next range can be read from the replica; otherwise none. `seen`: the id of
-    the replica that this run has made or found.
--#}
+{#- Return the replica of the committed plan if the next range can be read from it; else none. `seen`: the id of a replica that this run knows. -#}
 {% macro find_replica(backfill, state, observed, seen=none) %}
     {%- set source = dbt_backfill.get_source(state.committed, 'replica') -%}
     {%- if not source or source.get('version') is none or not dbt_backfill.may_replicate(backfill) -%} {{ return(none) }} {%- endif -%}
@@ -71,11 +68,9 @@
 {% endmacro %}
 
 
-{#-
-    Return the choice. If the range is to be read from a replica, the plan gets a source of the role `replica`, and the choice gets this source as
+{#- Return the choice. If the range is to be read from a replica, the plan gets a source of the role `replica`, and the choice gets this source as
     'copy'. This macro makes a missing replica. A plan that reads no replica still records the last replica, without a version, because the record has
-    the number of scans without a replica. `found`: the result of find_replica.
--#}
+    the number of scans without a replica. `found`: the result of find_replica. -#}
 {% macro choose_replica(backfill, state, choice, found) %}
     {%- set plan, last = choice.plan, dbt_backfill.get_source(state.committed, 'replica') -%}
     {%- set without = dict(choice, plan=dict(plan, sources=dbt_backfill.with_void_copy(plan.sources, [last] if last else []))) -%}
@@ -110,10 +105,7 @@
 {% endmacro %}
 
 
-{#-
-    Return what an earlier run has measured when it found the bounds: {'scans', 'rows': how many rows are still to be read}; none if no run has
-    recorded this in `source`, the replica of the committed plan.
--#}
+{#- Return what an earlier run measured, as its replica `source` records: {'scans', 'rows': how many are still to be read}; else none. -#}
 {% macro get_known_evidence(state, source) %}
     {%- set scans = fromjson(source.definition).get('scans') if source else none -%}
     {{ return({'scans': scans, 'rows': (state.committed.get('upstream_row_count') or 0) - state.row_count} if scans else none) }}
@@ -141,10 +133,8 @@
 {% endmacro %}
 
 
-{#-
-    Return how many ranges a part has, according to the option `replica_rows`; none if all ranges ahead are copied together. If only some vnodes move,
-    all ranges are copied together: each barrier finds the bounds of these vnodes again, but a part must end at a known bound.
--#}
+{#- Return how many ranges a part has, according to the option `replica_rows`; none if all ranges ahead are copied together. If only some vnodes move,
+    all ranges are copied together: each barrier finds the bounds of these vnodes again, but a part must end at a known bound. -#}
 {% macro _count_ranges_of_part(backfill, plan) %}
     {%- set limit, range_size = backfill.options.get('replica_rows'), backfill.options.backfill_rate_limit -%}
     {%- set is_divided = limit and range_size and plan.get('vnodes') is none -%}
@@ -152,10 +142,8 @@
 {% endmacro %}
 
 
-{#-
-    Return a text such as `40 ranges ahead would read 39.8 times the 15,000,000 rows of shop.orders that are left: 597,000,000 rows in all, while a
-    copy costs about as much as 45,000,000`.
--#}
+{#- Return a text such as `40 ranges ahead would read 39.8 times the 15,000,000 rows of shop.orders that are left: 597,000,000 rows in all, while a
+    copy costs about as much as 45,000,000`. -#}
 {% macro get_scans_text(backfill, plan, evidence) %}
     {%- set scans = [evidence.scans, dbt_backfill.count_ranges_ahead(plan)] | min -%}
     {{ return(dbt_backfill.get_ranges_text(plan) ~ ' ahead would read ' ~ '{:,.1f}'.format(scans) ~ ' times the '
@@ -178,10 +166,8 @@
 {% endmacro %}
 
 
-{#-
-    Copy the rows ahead of the position, or the next `replica_rows` of them, at the plan's version. Return the source of the copy; none if the MV's
-    format cannot keep these rows, or if another table has the replica's name. With `replicate: always`, refuse these cases.
--#}
+{#- Copy the rows ahead of the position, or the next `replica_rows` of them, at the plan's version. Return the source of the copy; none if the MV's
+    format cannot keep these rows, or if another table has the replica's name. With `replicate: always`, refuse these cases. -#}
 {% macro make_replica(backfill, state, plan, evidence) %}
     {%- set columns, id = dbt_backfill.get_needed_columns(backfill, plan), local_md5(plan.plan_id ~ 'replica') -%}
     {#- The key's columns come first, and the replica keeps statistics only for them, because barriers skip files only by the key. -#}
@@ -260,10 +246,7 @@
 {% endmacro %}
 
 
-{#-
-    Return {'version', 'id'} of the existing replica. The version is read before the id: if the id is still the same, the version belongs to that
-    replica.
--#}
+{#- Return {'version', 'id'} of the existing replica. The version is read first: if the id is still the same, they belong together. -#}
 {% macro read_replica(backfill) %}
     {%- set version = none if backfill.options.file_format == 'iceberg' else dbt_backfill.read_version(backfill, 'replica') -%}
     {%- set properties = dbt_backfill.read_table_properties(backfill.replica) -%}
@@ -282,10 +265,8 @@
         'range_low': plan.range_low, 'last_range': not limited, 'range_high': bounds[-1] if limited else none,
         'vnodes': backfill.options.backfill_vnodes, 'vnode_count': plan.vnode_count,
     } -%}
-    {%- set scan = dbt_backfill.get_range_scan_sql(
-        dbt_backfill.get_planned_read(backfill, plan), window, state, backfill, plan.key, with_null_keys=true
-    ) -%}
-    {%- set keys = dbt_backfill.upstream_columns(plan.key) -%}
+    {%- set read, keys = dbt_backfill.get_planned_read(backfill, plan), dbt_backfill.upstream_columns(plan.key) -%}
+    {%- set scan = dbt_backfill.get_range_scan_sql(read, window, state, backfill, plan.key, with_null_keys=true) -%}
     {#- The key's columns come first, because the formats keep statistics only for the first columns of a table. -#}
     {%- set of_key, names, others = plan.key | map(attribute='upstream') | map('lower') | list, [], [] -%}
     {%- for column in columns -%} {%- do (names if column.name | lower in of_key else others).append(column.name) -%} {%- endfor -%}
@@ -319,24 +300,20 @@
     {%- set is_listed = dbt_backfill.load_table(backfill.replica) is not none -%}
     {%- set properties = dbt_backfill.find_own_copy(backfill.replica, 'dbt_backfill.replica') if is_listed else none -%}
     {%- if properties is not none -%}
-        {%- do dbt_backfill.run_table(
-            'drop the replica', dbt_backfill.get_drop_copy_sql(backfill.options.file_format, backfill.replica, properties)
-        ) -%}
+        {%- set sql = dbt_backfill.get_drop_copy_sql(backfill.options.file_format, backfill.replica, properties) -%}
+        {%- do dbt_backfill.run_table('drop the replica', sql) -%}
         {%- do adapter.cache_dropped(backfill.replica) -%}
     {%- endif -%}
 {% endmacro %}
 
 
-{#-
-    Release a replica if many rows of a range have changed since the replica was made. To read these changes for each range would cost more than
+{#- Release a replica if many rows of a range have changed since the replica was made. To read these changes for each range would cost more than
     another copy. The next plan may make a new replica. The table is not dropped, because the versions of a new table would start again at 0. Return
-    true if the replica was released. `result`: see after_commit.
--#}
+    true if the replica was released. `result`: see after_commit. -#}
 {% macro run_release_of_outgrown(backfill, result) %}
     {%- set changed, rows = (result.get('overlaid') or {}).get('count', 0), (result.get('checked') or {}).get('row_count', 0) -%}
     {%- if 2 * changed <= [rows, 1000] | max -%} {{ return(false) }} {%- endif -%}
-    {%- do dbt_backfill.run_table(
-        'release the replica', dbt_backfill.get_set_properties_sql(backfill.replica, {'dbt_backfill.replica': 'outgrown'})
-    ) -%}
+    {%- set sql = dbt_backfill.get_set_properties_sql(backfill.replica, {'dbt_backfill.replica': 'outgrown'}) -%}
+    {%- do dbt_backfill.run_table('release the replica', sql) -%}
     {{ return(true) }}
 {% endmacro %}

@@ -92,11 +92,9 @@
 {% endmacro %}
 
 
-{#-
-    Return the tables of the tested MV, see get_relations, its 'state', see read_state, and the 'name' of the MV for messages and run-operations. The
-    name is the name of the model, or the name of the table if no model makes the MV. Refuse a relation without a state of its own, and a test with
-    a `where`.
--#}
+{#- Return the tables of the tested MV, see get_relations, its 'state', see read_state, and the 'name' of the MV for messages and run-operations. The
+    name is the name of the model, or the name of the table if no model makes the MV. Refuse a relation without a state of its own, and a test with a
+    `where`. -#}
 {% macro get_tested_relations(model, test) %}
     {%- if model is string -%}
         {%- do dbt_backfill.refuse(

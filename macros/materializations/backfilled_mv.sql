@@ -57,13 +57,21 @@
 {% endmaterialization %}
 
 
+{#- Switch the change data feed of an existing Delta MV on, if another backfilled_mv follows the MV now. The follower has not begun yet: without the
+    feed its first run is refused. `found`: see observe_existing; none if the MV does not exist. -#}
+{% macro run_switch_of_feed(backfill, found) %}
+    {%- set name = 'delta.enableChangeDataFeed' -%}
+    {%- if found and dbt_backfill.get_file_format() == 'delta' and name not in found.properties
+            and name not in (config.get('tblproperties') or {}) and dbt_backfill.has_follower(model.unique_id) -%}
+        {%- do dbt_backfill.run_table('switch the change data feed on', dbt_backfill.get_set_properties_sql(backfill.mv, {name: 'true'})) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
 {#-
     Run the hooks of a model, including hooks that run outside of a transaction (`before_begin`, `after_commit`). Spark has no transactions, and
-    dbt-spark's own materializations silently skip such hooks. Here these hooks run before or after all other hooks, as in other adapters.
-
-    Arguments:
-      hooks (list of {'sql', 'transaction'}): the hooks that dbt passes to a materialization.
-      outside_first (boolean): true if the hooks outside of a transaction run first, as for pre-hooks.
+    dbt-spark's own materializations silently skip such hooks. Here these hooks run before all other hooks (`outside_first`) or after them, as in
+    other adapters. `hooks`: as dbt passes them to a materialization, a list of {'sql', 'transaction'}.
 -#}
 {% macro run_all_hooks(hooks, outside_first) %}
     {%- set inside, outside = [], [] -%}

@@ -112,10 +112,8 @@
 {% endmacro %}
 
 
-{#-
-    Return true if the tables have to be copied, and false if only the last step of a clone is missing. First drop an unfinished clone that has no
-    state. With `replace`, also drop any other clone without a state. Refuse to replace any other table.
--#}
+{#- Return true if the tables have to be copied, and false if only the last step of a clone is missing. First drop an unfinished clone that has no
+    state. With `replace`, also drop any other clone without a state. Refuse to replace any other table. -#}
 {% macro prepare_clone(clone, original, replace) %}
     {%- set name = clone.mv.render() -%}
     {%- set mv, progress = dbt_backfill.find_table(clone.mv), dbt_backfill.find_table(clone.progress) -%}
@@ -170,7 +168,7 @@
         ) -%}
     {%- endif -%}
     {%- set last = dict(original.state.committed, backfill_id=id) -%}
-    {%- for name in ['mv_version', 'mv_unclear', 'mv_snapshot_id'] -%} {%- do last.pop(name, none) -%} {%- endfor -%}
+    {%- do last.pop('mv_unclear', none) -%}
     {#- A new Delta table has the version 0. The first snapshot of an Iceberg table is known only when the copy is made. -#}
     {%- do last.update({'mv_version': '0' if clone.options.file_format == 'delta' else '__bf_snapshot__'}) -%}
     {%- set text = dbt_backfill.string_literal(tojson(last)) -%}
@@ -201,10 +199,8 @@
 {% endmacro %}
 
 
-{#-
-    Return the statement that creates a copy of the original's table `table` from the select `rows`. The copy gets the properties `own`. It also gets
-    the original's table properties that are settings, unless Spark hides them.
--#}
+{#- Return the statement that creates a copy of the original's table `table` from the select `rows`. The copy gets the properties `own`. It also gets
+    the original's table properties that are settings, unless Spark hides them. -#}
 {% macro _get_copy_sql(clone, original, table, own, rows, partitions='') -%}
     {%- set kept = {} -%}
     {%- for name, value in dbt_backfill.read_table_properties(original[table]).items()

@@ -146,10 +146,8 @@
 {% endmacro %}
 
 
-{#-
-    Return the rows of get_progress_sql, in the order of the models. Each row also has 'source', the table that the MV follows; 'behind', the number
-    of its versions that the MV does not show yet; and 'behind_seconds', the age of the oldest of these versions. An unknown value is none.
--#}
+{#- Return the rows of get_progress_sql, in the order of the models. Each row also has 'source', the table that the MV follows; 'behind', the number
+    of its versions that the MV does not show yet; and 'behind_seconds', the age of the oldest of these versions. An unknown value is none. -#}
 {% macro read_progress_and_lags(states) %}
     {%- set rows = dbt_backfill.read_progress_rows(
         dbt_backfill.get_progress_sql(states, dbt_backfill.followed_source('barrier.sources') ~ ' as source')
@@ -169,7 +167,7 @@
 {% endmacro %}
 
 
-{#- Return the answer to upstream_lag; none if the table does not exist, was replaced, keeps no versions, or was not read by a barrier yet. -#}
+{#- Return the answer to upstream_lag; none if the table does not exist, was replaced, keeps no versions, or was not read yet. -#}
 {% macro _find_lag(source) %}
     {%- if not source or source.get('version') is none -%} {{ return(none) }} {%- endif -%}
     {%- set upstream = {'relation': dbt_backfill.parse_relation(source.relation), 'kind': source.kind} -%}

@@ -43,7 +43,17 @@
         {'when': kind not in ['delta', 'iceberg'], 'fact': 'changes_of reads ' ~ whole.render() ~ ', which is neither a Delta nor an Iceberg table',
          'change': 'Run that model first'},
     ]) -%}
-    {%- set upstream, mark = {'relation': whole, 'kind': kind}, dbt_backfill._read_last_mark(since) if is_incremental() else none -%}
+    {%- set upstream, mark = {'relation': whole, 'kind': kind}, none -%}
+    {%- if is_incremental() -%}
+        {#- Without rows there is no last mark. Rows without a mark are refused, because their groups may be outdated. -#}
+        {%- set found = dbt_backfill.run_table('read the last mark', 'select max(mv_version), count(*) from ' ~ since.render())[0]
+            if 'mv_version' in dbt_backfill.get_column_types(since) else [none, 1] -%}
+        {%- if found[0] is none and found[1] | int > 0 -%}
+            {%- do dbt_backfill.refuse(since.render() ~ ' has rows, but no mark of changes_of in a column mv_version',
+                'Select the mark as mv_version, and run this model once with --full-refresh') -%}
+        {%- endif -%}
+        {%- set mark = found[0] -%}
+    {%- endif -%}
     {%- set committed = fromjson(mark.partition(' ')[2]) if mark else none -%}
     {%- if committed and committed.relation != whole.render() -%}
         {%- do dbt_backfill.refuse('changes_of reads ' ~ whole.render() ~ ', but the last mark in mv_version is of ' ~ committed.relation,
@@ -71,19 +81,6 @@
     {#- The number of the mark is one more than the last number, so the greatest mark is the last one, whatever the clocks say. -#}
     {%- set number = mark.partition(' ')[0] | int + 1 if mark else 1 -%}
     {{ return({'rows': '(' ~ rows ~ ')', 'table': table, 'mark': dbt_backfill.string_literal('%012d ' % number ~ tojson(now))}) }}
-{% endmacro %}
-
-
-{#- Return the greatest mark in the column mv_version; none if the table is empty. Refuse rows without a mark: their groups may be outdated. -#}
-{% macro _read_last_mark(since) %}
-    {%- set has_marks = 'mv_version' in dbt_backfill.types_by_name(dbt_backfill.get_table_columns(since)) -%}
-    {%- set found = dbt_backfill.run_table('read the last mark', 'select max(mv_version), count(*) from ' ~ since.render())[0]
-        if has_marks else [none, 1] -%}
-    {%- if found[0] is none and found[1] | int > 0 -%}
-        {%- do dbt_backfill.refuse(since.render() ~ ' has rows, but no mark of changes_of in a column mv_version',
-            'Select the mark as mv_version, and run this model once with --full-refresh') -%}
-    {%- endif -%}
-    {{ return(found[0]) }}
 {% endmacro %}
 
 

@@ -32,9 +32,8 @@
 -#}
 {% macro throttle_backfill(model=none, models=none, all=false, rows=none, by=none) %}
     {%- if rows != 'default' and (rows is not integer or rows < 1) -%}
-        {%- do dbt_backfill.refuse_option(
-            'rows', rows, 'a whole number of 1 or more, or default. To read none: pause_backfill', 'throttle_backfill'
-        ) -%}
+        {%- set expected = 'a whole number of 1 or more, or default. To read none: pause_backfill' -%}
+        {%- do dbt_backfill.refuse_option('rows', rows, expected, 'throttle_backfill') -%}
     {%- endif -%}
     {%- set given = {'model': model, 'models': models, 'all': all, 'rows': rows, 'by': by} -%}
     {%- do dbt_backfill.run_controls('throttle_backfill', given, kwargs, rows | string) -%}
@@ -55,10 +54,8 @@
 {% endmacro %}
 
 
-{#-
-    Set the rate limit of each MV to `value`, unless the MV already has this limit. Then print the setting that applies to the MV. Check all arguments
-    and MVs before the first write. With `all`, skip MVs that have never run. `given`, `unknown`: see check_arguments.
--#}
+{#- Set the rate limit of each MV to `value`, unless the MV already has this limit. Then print the setting that applies to the MV. Check all arguments
+    and MVs before the first write. With `all`, skip MVs that have never run. `given`, `unknown`: see check_arguments. -#}
 {% macro run_controls(operation, given, unknown, value) %}
     {%- do dbt_backfill.check_arguments(operation, given, unknown, {
         'all': [given['all'] is boolean, 'true or false'],

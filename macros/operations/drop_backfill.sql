@@ -48,9 +48,7 @@
             'the model ' ~ owning ~ ' builds this table', "Name the model: --args '{model: " ~ owning ~ "}'", mv=relation.render()
         ) -%}
     {%- endif -%}
-    {%- set dropped = dict(
-        dbt_backfill.get_relations(relation), name=relation.render() if node is none else dbt_backfill.get_model_name(node)
-    ) -%}
+    {%- set dropped = dict(dbt_backfill.get_relations(relation), name=relation.render() if node is none else dbt_backfill.get_model_name(node)) -%}
     {#- Drop the next generation first: without the MV, no run would continue it. Check the tables of both before any drop. -#}
     {%- set next, checked = dict(dropped, **dbt_backfill.get_next_relations(dropped.mv)), [] -%}
     {%- set has_next = dbt_backfill.read_next_of(next) is not none -%}
@@ -75,11 +73,9 @@
 {% endmacro %}
 
 
-{#-
-    Drop those tables of an MV that this package created, and the tag that holds a version of the upstream. As in dbt-spark, the statements have no
+{#- Drop those tables of an MV that this package created, and the tag that holds a version of the upstream. As in dbt-spark, the statements have no
     PURGE, so the catalog decides whether the files are deleted. Only the replica and the staged rows are dropped with their files, because they are
-    copies of the upstream's rows, and nobody needs these files. `dropped`: see get_relations, with the 'name' of the model or table.
--#}
+    copies of the upstream's rows, and nobody needs these files. `dropped`: see get_relations, with the 'name' of the model or table. -#}
 {% macro run_drop(dropped, existing, remains) %}
     {%- if not remains.ours -%} {%- do log(dropped.name ~ ': there is nothing to drop', info=true) -%} {%- endif -%}
     {%- set tags = dbt_backfill.find_tags(remains.state) -%}

@@ -36,10 +36,8 @@
         {%- set node = dbt_backfill.find_backfilled_mv(name, 'land_changes') -%}
         {%- set landed = all | selectattr('id', 'equalto', node.unique_id) | list -%}
         {%- if not landed -%}
-            {%- do dbt_backfill.refuse(
-                "its change_feed does not set 'slot' with the format landed, so land_changes does not write its change table",
-                "Set 'slot' in change_feed, if its upstream is a table of PostgreSQL and nothing else writes the change table", mv=name
-            ) -%}
+            {%- do dbt_backfill.refuse("its change_feed does not set 'slot' with the format landed, so land_changes does not write its change table",
+                "Set 'slot' in change_feed, if its upstream is a table of PostgreSQL and nothing else writes the change table", mv=name) -%}
         {%- endif -%}
         {%- do wanted.append(landed[0].slot) -%}
     {%- endfor -%}

@@ -1,7 +1,4 @@
-{#-
-    Return the facts about an MV that an operation knows without asking Spark: the relations of the MV, the model's 'name', 'options' with the
-    'file_format', and the 'location_root' of its config.
--#}
+{#- Return what an operation knows of an MV without asking Spark: its relations, 'name', 'options' and 'location_root'. -#}
 {% macro get_operated(node) %}
     {{ return(dict(
         dbt_backfill.get_relations(dbt_backfill.get_node_relation(node)),
@@ -32,12 +29,9 @@
 
 
 {#-
-    Refuse arguments that an operation does not have, and values that are not allowed.
-
-    Arguments:
-      given (dict): the operation's arguments and their values. unknown (list): the names of other arguments that were given.
-      checks (dict): {argument: [true if its value is allowed, a description of the allowed values]}.
-      mv (string): the model's name for messages; by default the name of the operation.
+    Refuse arguments that an operation does not have, and values that are not allowed. `given`: the operation's arguments and their values; `unknown`:
+    the names of other arguments that were given; `checks`: {argument: [true if its value is allowed, a description of the allowed values]}; `mv`: the
+    model's name for messages, by default the name of the operation.
 -#}
 {% macro check_arguments(operation, given, unknown, checks={}, mv=none) %}
     {%- for argument in unknown -%}

@@ -86,10 +86,8 @@
 {% endmacro %}
 
 
-{#-
-    Store a plan that gives the MV another number of vnodes, and return the plan. The rest of the last committed plan stays the same. Refuse if
-    another run has stored a plan meanwhile. `node`: the model's node in the graph.
--#}
+{#- Store a plan that gives the MV another number of vnodes, and return the plan. The rest of the last committed plan stays the same. Refuse if
+    another run has stored a plan meanwhile. `node`: the model's node in the graph. -#}
 {% macro plan_rescale(operated, node, vnode_count) %}
     {%- set state, last = operated.state, operated.state.committed -%}
     {%- set low = state.get('position') if state.uniform else dbt_backfill.read_range_start(

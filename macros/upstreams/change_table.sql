@@ -37,14 +37,13 @@
     find late events, the select reads from_version of the change table for the keys of events that may be late.
 
     A row without an operation is not an event: it is a tombstone or a heartbeat of the program that writes the change table. The same holds for a
-    message without a key (`m`). Any other row without a key may say that the table was truncated, so it leads to a re-anchor. The same holds for
-    a delete without a key, which does not say which row was deleted. `columns`: as get_feed_columns returned them.
+    message without a key (`m`). Any other row without a key may be a TRUNCATE, or a delete that does not say which row was deleted, so it leads to a
+    re-anchor. `columns`: as get_feed_columns returned them.
 -#}
 {% macro get_change_table_events(feed, observed, from_version, to_version, keys, columns, view) %}
     {%- set added = dbt_backfill.ask(feed, 'upstream_changes')(observed, from_version, to_version, none, view) -%}
-    {%- set key = dbt_backfill.upstream_columns(keys) -%}
     {%- set operation = 'lower(trim(cast(' ~ dbt_backfill.identifier(feed.operation) ~ ' as string)))' -%}
-    {%- set sequence = 'struct(' ~ dbt_backfill.identifiers(feed.sequence) ~ ')' -%}
+    {%- set key, sequence = dbt_backfill.upstream_columns(keys), 'struct(' ~ dbt_backfill.identifiers(feed.sequence) ~ ')' -%}
     {%- set no_upserts = [] -%}
     {%- for value in feed.deletes + feed.before_images -%} {%- do no_upserts.append(dbt_backfill.string_literal(value)) -%} {%- endfor -%}
     {%- set is_event = dbt_backfill.identifier(feed.operation) ~ ' is not null and (' ~ key | join(' is not null or ') ~ ' is not null or '

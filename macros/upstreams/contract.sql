@@ -115,12 +115,8 @@
 {% endmacro %}
 
 
-{#-
-    Return a gap of a feed: {
-      'reason': why changes are missing, as the end of a sentence,
-      'refusal': {'fact', 'change'}, the arguments of refuse, if later changes cannot be followed either; usually none
-    }
--#}
+{#- Return a gap of a feed: {'reason': why changes are missing, as the end of a sentence, 'refusal': {'fact', 'change'} for refuse, if later changes
+    cannot be followed either; usually none}. -#}
 {% macro new_gap(reason, refusal=none) %}
     {{ return({'reason': reason, 'refusal': refusal}) }}
 {% endmacro %}
@@ -133,10 +129,7 @@
 {% endmacro %}
 
 
-{#-
-    True if a table (not a view) of the upstream's name and kind exists. The table may have replaced another table of this name: the id shows that,
-    see upstream_gap.
--#}
+{#- True if a table of the upstream's name and kind exists. It may have replaced another table: the id shows that, see upstream_gap. -#}
 {% macro exists_as_its_kind(upstream) %}
     {%- set existing = dbt_backfill.load_table(upstream.relation, reads=true) -%}
     {{ return(existing is not none and not existing.is_view
@@ -197,10 +190,8 @@
 {% endmacro %}
 
 
-{#-
-    Return the provider of a table: `delta`, `iceberg` or another one; none if there is no such table. If dbt's cache does not have the provider, ask
-    Spark: the cache lacks the provider of a relation that was built in this invocation.
--#}
+{#- Return the provider of a table: `delta`, `iceberg` or another one; none if there is no such table. If dbt's cache does not have the provider, ask
+    Spark: the cache lacks the provider of a relation that was built in this invocation. -#}
 {% macro get_table_format(relation, name=none) %}
     {%- set information, name = relation.information or '', name or relation -%}
     {%- if relation.is_delta -%} {{ return('delta') }} {%- endif -%}
@@ -212,10 +203,8 @@
     {%- endfor -%}
     {%- set catalog = dbt_backfill.get_catalog(name) -%}
     {%- if catalog -%}
-        {#-
-            Look at the catalog's class, because Spark hides the URL, which would show the kind of the database. A plain SET would read an appended
-            comment as a part of the name, so send the SET with EXECUTE IMMEDIATE.
-        -#}
+        {#- Look at the catalog's class, because Spark hides the URL, which would show the kind of the database. A plain SET would read an appended
+            comment as a part of the name, so send the SET with EXECUTE IMMEDIATE. -#}
         {%- set sql = 'execute immediate ' ~ dbt_backfill.string_literal('set spark.sql.catalog.' ~ catalog) -%}
         {%- for row in dbt_backfill.run_table('look at the catalog ' ~ catalog, sql) if (row[1] | string).endswith('.JDBCTableCatalog') -%}
             {{ return('postgres') }}
@@ -225,10 +214,7 @@
 {% endmacro %}
 
 
-{#-
-    Return the relation of a node whose name is in the query, or in a comment of the query (for a change feed). With `--defer`, ref() may have chosen
-    the table of this environment or of another environment.
--#}
+{#- Return the relation of a node that the query names, maybe in a comment. With `--defer`, it may be of another environment. -#}
 {% macro get_read_relation(node, sql) %}
     {%- set relation, deferred = dbt_backfill.get_node_relation(node), node.get('defer_relation') -%}
     {%- if deferred and not dbt_backfill._names(sql, relation) -%}

@@ -1,7 +1,5 @@
-{#-
-    This file lets a model read its upstream through views. Barriers read the upstream at a version, and a view has no versions. So the text of each
-    view becomes a part of the model's query, as a common table expression. A view with another text is therefore another query.
--#}
+{#- This file lets a model read its upstream through views. Barriers read the upstream at a version, and a view has no versions. So the text of each
+    view becomes a part of the model's query, as a common table expression. A view with another text is therefore another query. -#}
 
 
 {#-
@@ -14,11 +12,7 @@
 
     Refuse a view if its text does not mean the same here as in the view: it names its table without the schema, it was created in another current
     schema, or its columns have other types now. Afterwards, check_query checks that the query and the views are row-wise, and check_settings_of_views
-    checks the settings.
-
-    Arguments:
-      relation (relation): the table or view that the query names.
-      views (list): the views that the query was already read through.
+    checks the settings. `relation`: the table or view that the query names; `views`: the views that the query was already read through.
 -#}
 {% macro read_through_views(relation, sql, views=[]) %}
     {%- set existing = dbt_backfill.load_table(relation, reads=true) -%}

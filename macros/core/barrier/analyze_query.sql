@@ -98,10 +98,8 @@
 -#}
 {% macro key_lineage(explained, unique_key, upstream_key) %}
     {%- set plan, attributes, keys = explained.optimized | join('\n'), dbt_backfill.get_attributes(explained.optimized[-1]), [] -%}
-    {#-
-        A column of the key has a type that Spark can compare and render as text. Other types are refused: float and double (the statistics of files
-        treat NaN differently than Spark), strings with a collation (equal keys have different hashes), and every type without an order.
-    -#}
+    {#- A column of the key has a type that Spark can compare and render as text. Other types are refused: float and double (the statistics of files
+        treat NaN differently than Spark), strings with a collation (equal keys have different hashes), and every type without an order. -#}
     {%- set ordered = ['tinyint', 'smallint', 'int', 'bigint', 'string', 'date', 'timestamp', 'timestamp_ntz', 'boolean', 'binary'] -%}
     {%- for column in unique_key -%}
         {%- set before = plan.split(' AS __bf_key_' ~ loop.index ~ '#')[0] -%}
@@ -200,10 +198,8 @@
 {% endmacro %}
 
 
-{#-
-    Refuse a version of the upstream on which the query does not run. For example, an Iceberg snapshot has the columns that the table had when the
-    snapshot was written, and an ALTER makes no new snapshot.
--#}
+{#- Refuse a version of the upstream on which the query does not run. For example, an Iceberg snapshot has the columns that the table had when the
+    snapshot was written, and an ALTER makes no new snapshot. -#}
 {% macro check_query_at(backfill, observed, analysis, version) %}
     {%- if not observed.get('altered') -%} {{ return(none) }} {%- endif -%}
     {%- set scan = 'select * from ' ~ dbt_backfill.ask(backfill.upstream, 'upstream_read')(backfill.upstream, version) -%}
@@ -231,13 +227,8 @@
       'columns': how the columns of the query differ, if `on_schema_change` lets the MV get these columns, see find_other_columns; else none
     }
 
-    Refuse any other change: otherwise the MV would have rows of two different queries.
-
-    dbt's `on_configuration_change` is not used for this. Its default is `apply`, so the MV would be rebuilt silently if the user did not set the
-    option.
-
-    Arguments:
-      analysis (dict): see new_analysis. If the query was not explained, only its text and the options are compared.
+    Refuse any other change: otherwise the MV would have rows of two different queries. If the query was not explained, only its text and the options
+    are compared. (dbt's `on_configuration_change` is not used: its default is `apply`, so the MV would be rebuilt silently.)
 -#}
 {% macro find_change(backfill, state, analysis) %}
     {%- if state.get('missing') -%} {{ return({'rebuild': none, 'columns': none}) }} {%- endif -%}
@@ -282,10 +273,8 @@
 {% endmacro %}
 
 
-{#-
-    Return how the model differs from the model of the plan `last`; none if both models have the same meaning. The number of vnodes and the order of
-    the backfill are not compared, because they do not change the rows. The MV keeps both, see report_kept_shape.
--#}
+{#- Return how the model differs from the model of the plan `last`; none if both models have the same meaning. The number of vnodes and the order of
+    the backfill are not compared, because they do not change the rows. The MV keeps both, see report_kept_shape. -#}
 {% macro find_difference(backfill, settings, analysis, last) %}
     {%- set changed, options = dbt_backfill.find_changed_setting(last, settings), backfill.options -%}
     {%- set upstream, names = dbt_backfill.get_source(last).relation, last.key | map(attribute='name') | list -%}
@@ -326,11 +315,9 @@
 {% endmacro %}
 
 
-{#-
-    Return the first setting of the session (see get_result_settings) that has changed since a plan was made: {'setting', 'words': the name for a
+{#- Return the first setting of the session (see get_result_settings) that has changed since a plan was made: {'setting', 'words': the name for a
     message, 'was', 'is'}; none if no setting has changed. A setting that is not set counts as its default. The value EXCEPTION counts as the default
-    as well: with EXCEPTION, Spark returns the same value or fails.
--#}
+    as well: with EXCEPTION, Spark returns the same value or fails. -#}
 {% macro find_changed_setting(plan, settings) %}
     {%- set recorded = plan.get('settings') -%}
     {%- if recorded is none -%} {{ return(none) }} {%- endif -%}
@@ -359,10 +346,7 @@
 {#-
     Refuse a view that Spark created with other settings than those of this session, if the settings may change the values of the query. Spark
     evaluates a view with the settings that it has stored with the view, but a barrier evaluates the text of the view with the session's settings.
-
-    Arguments:
-      views: see read_through_views.
-      settings (dict): the settings of the session, see get_result_settings. `used`: see find_used_settings.
+    `views`: see read_through_views; `settings`: see get_result_settings; `used`: see find_used_settings.
 -#}
 {% macro check_settings_of_views(views, settings, used) %}
     {%- for view in views -%}
@@ -390,11 +374,8 @@
 
 {#-
     Return how Spark reads a query over the upstream, in a form that can be compared: {'columns': their names and types, 'plan': the optimized
-    plan, in which the ids of expressions are numbered in the order of appearance}; none if the query does not run.
-
-    Arguments:
-      columns (list or none): the columns of the query that are compared; none to compare all columns.
-      scan (string or none): a select that the query reads instead of the upstream's current version.
+    plan, in which the ids of expressions are numbered in the order of appearance}; none if the query does not run. `columns`: the columns of the
+    query that are compared; none for all. `scan`: a select that the query reads instead of the upstream's current version, or none.
 -#}
 {% macro explain_comparably(backfill, query, columns=none, scan=none) %}
     {%- set upstream, selected = backfill.upstream.relation, dbt_backfill.identifiers(columns) if columns else '*' -%}

@@ -89,23 +89,15 @@
     {%- set analysis = dbt_backfill.after_commit(backfill, observed, done.analysis, plan, planned.get('result'), holds) -%}
     {%- set seconds = (modules.datetime.datetime.now() - started_at).total_seconds() -%}
     {{ return({
-        'plan': plan,
-        'counts': dbt_backfill.get_committed_counts(committed.committed) if counts else counts,
-        'state': committed,
-        'seconds': seconds,
-        'seconds_without_copy': seconds - copy_seconds,
-        'analysis': analysis,
+        'plan': plan, 'counts': dbt_backfill.get_committed_counts(committed.committed) if counts else counts, 'state': committed,
+        'seconds': seconds, 'seconds_without_copy': seconds - copy_seconds, 'analysis': analysis,
     }) }}
 {% endmacro %}
 
 
-{#-
-    Return what Spark reports about the upstream now, see read_upstream. If the changes come from the user's change table, the entry `feed` has the
-    same facts about the change table. The change table is read first, so that the observed upstream is not behind the observed change table.
-
-    Arguments:
-      since (dict or none): a plan; the log has to reach back to the version of this plan. It is none if no version of the upstream was read yet.
--#}
+{#- Return what Spark reports about the upstream now, see read_upstream. If the changes come from the user's change table, the entry `feed` has the
+    same facts about the change table. The change table is read first, so that the observed upstream is not behind the observed change table. `since`:
+    the plan to whose version the log has to reach back; none if no version of the upstream was read yet. -#}
 {% macro observe_upstream(backfill, state, since) %}
     {%- set followed = backfill.feed or backfill.upstream -%}
     {%- set source = dbt_backfill.get_source(since, 'feed' if backfill.feed else 'upstream') -%}
@@ -162,9 +154,8 @@
         {%- set traits, known = dbt_backfill.upstream_traits(backfill.upstream), analysis -%}
         {%- if traits.takes_added_columns and not traits.stages_ranges -%}
             {%- set columns_then = dbt_backfill.get_query_columns('select * from ' ~ dbt_backfill.get_planned_read(backfill, plan)) -%}
-            {%- set known = dict(
-                analysis, version=dbt_backfill.get_source(plan).version, upstream_columns=columns_then | map(attribute='name') | list
-            ) -%}
+            {%- set names = columns_then | map(attribute='name') | list -%}
+            {%- set known = dict(analysis, version=dbt_backfill.get_source(plan).version, upstream_columns=names) -%}
         {%- endif -%}
         {%- set changes = dbt_backfill.get_changes(backfill, state, observed, known, plan) -%}
         {%- set views = views + changes.views -%}
@@ -234,16 +225,13 @@
 
 
 {#-
-    Return how many rows of the MV a MERGE wrote: {'changed', 'deleted'}, as numbers or SQL expressions for the commit.
-
-    A MERGE of Delta returns these numbers outside of a script; inside a script the numbers are null. A MERGE of Iceberg returns nothing, but the
-    summary of its snapshot has the numbers.
+    Return how many rows of the MV a MERGE wrote: {'changed', 'deleted'}, as numbers or SQL expressions for the commit. A MERGE of Delta returns these
+    numbers outside of a script; inside a script the numbers are null. A MERGE of Iceberg returns nothing, but the summary of its snapshot has them.
 
     Arguments:
-      counts (string): what the MERGE does. 'changes': it writes all staged rows, so the number of updates and inserts is known and only the deleted
-        rows have to be counted. 'all': it compares all rows, so both numbers have to be counted. 'deleted': it only deletes.
-      merged (dict): what run_merge returned.
-      staged (dict or none): as stage_changes returned it.
+      counts (string): what the MERGE does. 'changes': it writes all staged rows, so only the deleted rows have to be counted. 'all': it compares all
+        rows, so both numbers have to be counted. 'deleted': it only deletes.
+      merged (dict): what run_merge returned. staged (dict or none): as stage_changes returned it.
       number (int): the number of the MERGE in the barrier, counted from the end. The last MERGE has the number 1.
 -#}
 {% macro get_merge_counts(backfill, counts, merged, staged, number) %}
@@ -273,23 +261,15 @@
 {% endmacro %}
 
 
-{#-
-    Return the statements of a plan that write the MV's rows, in the order of execution: a list of {'name', 'sql', 'counts': which rows are counted,
-    see get_merge_counts; absent if no rows are counted}. The ALTERs are not in the list: run_alterations sends them before these statements. This
-    macro asks Spark only for the columns of the MV and of the query.
-
-    Arguments:
-      staged (dict or none): the changes, as stage_changes returned them; none without changes.
-      columns (list or none): the columns of the MV, if they are known.
--#}
+{#- Return the statements of a plan that write the MV's rows, in the order of execution: a list of {'name', 'sql', 'counts': which rows are counted,
+    see get_merge_counts; absent if no rows are counted}. The ALTERs are not in the list: run_alterations sends them before these statements.
+    `staged`: the changes, as stage_changes returned them; none without changes. `columns`: the columns of the MV, if they are known. -#}
 {% macro get_steps(backfill, state, plan, staged=none, columns=none) %}
     {%- set kind, of_barrier, in_barrier = dbt_backfill.kind_of(plan), ' of the barrier ' ~ plan.epoch, ' in the barrier ' ~ plan.epoch -%}
     {%- if kind.table == 'empty' -%}
         {{ return(dbt_backfill.get_reset_steps(backfill, plan, columns)) }}
     {%- elif kind.table == 'swap' -%}
-        {{ return([{
-            'name': 'put the next generation in place' ~ in_barrier, 'sql': dbt_backfill.get_swap_sql(backfill, plan),
-        }]) }}
+        {{ return([{'name': 'put the next generation in place' ~ in_barrier, 'sql': dbt_backfill.get_swap_sql(backfill, plan)}]) }}
     {%- elif kind.positions == 'give_up' -%}
         {%- set sql = dbt_backfill.get_stopping_sql(backfill, plan) -%}
         {{ return([{'name': 'stop what is on its way' ~ in_barrier, 'sql': sql}] if sql else []) }}
@@ -300,9 +280,8 @@
             'sql': dbt_backfill.get_lowering_sql(backfill, state, plan), 'counts': 'deleted',
         }]) }}
     {%- endif -%}
-    {%- set duplicates = [{
-        'name': 'remove duplicate keys' ~ in_barrier, 'sql': dbt_backfill.get_duplicates_removal_sql(backfill, plan),
-    }] if plan.get('removes_duplicates') else [] -%}
+    {%- set duplicates = [{'name': 'remove duplicate keys' ~ in_barrier, 'sql': dbt_backfill.get_duplicates_removal_sql(backfill, plan)}]
+        if plan.get('removes_duplicates') else [] -%}
     {%- if plan.kind == 'sweep' -%}
         {{ return(duplicates) }}
     {%- elif kind.slice == 'all' and plan.get('touched') is none -%}
@@ -338,8 +317,8 @@
 
 
 {#-
-    Return the record of a plan's kind. Its fields decide what the steps and the commit do. Code tests the name of the kind only if the code concerns
-    a single kind. The plan of epoch 0 has the kind `create`, `adopt` or `replace`, which no barrier executes.
+    Return the record of a plan's kind. Its fields decide what the steps and the commit do. The plan of epoch 0 has the kind `create`, `adopt` or
+    `replace`, which no barrier executes.
 
       follows          true if the barrier brings the MV to a version of the upstream; only these barriers count towards `barriers_per_run`
       merges_changes   true if the barrier merges the upstream's changes up to the position; 'limited': true only if the plan lists the ranges that
@@ -354,8 +333,8 @@
 
     The purpose of each kind:
 
-      advance    the usual barrier. The changes have keys up to the old position; the range has keys above the old position and is read at the new
-                 version. So no key is both in the changes and in the range, and the MV is an exact prefix even between the two MERGEs
+      advance    the usual barrier. The changes have keys up to the old position; the range has keys above it. So no key is in both, and the MV is an
+                 exact prefix even between the two MERGEs
       fill       the model's query returns other columns than the committed query. The existing rows get these columns, window by window. A second
                  position says how far the columns are filled, see new_filling. The barrier compares all columns of a window, so afterwards the rows
                  of the window are equal to the query's rows
@@ -369,8 +348,6 @@
                  from several vnodes gets the lowest of their positions; its rows above this position are removed, and a later range reads them again
       abandon    ends a plan that was given up. The epoch of the plan is committed at the old position and version. The state is marked `dirty`,
                  because a MERGE of the plan may have been sent. As a rule a re-anchor follows; after a given-up reset, another reset follows
-
-    choose_plan chooses the kind of a plan, run_mark_abandoned changes the kind of a plan to 'abandon', and rescale_backfill plans a 'rescale'.
 -#}
 {% macro kind_of(plan) %}
     {{ return({
@@ -390,9 +367,7 @@
 
 {#- Return the window of a fill, with the field names of a range. The last window ends at the position of the MV, or has no upper bound. -#}
 {% macro get_fill_window(plan) %}
-    {{ return({
-        'range_low': plan.get('fill_low'), 'range_high': plan.get('fill_high'),
-        'last_range': plan.get('last_fill') and plan.get('fill_high') is none,
-        'vnodes': none, 'vnode_count': plan.vnode_count,
-    }) }}
+    {%- set low, high = plan.get('fill_low'), plan.get('fill_high') -%}
+    {%- set is_open = plan.get('last_fill') and high is none -%}
+    {{ return({'range_low': low, 'range_high': high, 'last_range': is_open, 'vnodes': none, 'vnode_count': plan.vnode_count}) }}
 {% endmacro %}

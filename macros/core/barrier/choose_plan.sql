@@ -9,9 +9,7 @@
     This macro refuses everything that can be refused without reading rows.
 
     Arguments:
-      observed (dict): the upstream, as observe_upstream returned it.
-      analysis (dict): see new_analysis.
-      rebuild (string or none): why the MV is to be rebuilt.
+      observed (dict): see observe_upstream. analysis (dict): see new_analysis. rebuild (string or none): why the MV is to be rebuilt.
       next (dict or text): the generation that is to replace the MV, see read_filled_generation; 'planned' if the stored plan already is the swap of
         that generation: after this swap no other plan is chosen.
 -#}
@@ -85,9 +83,38 @@
 
 
 {#-
-    True if a committed plan is a reset or a swap that was given up. (The source of a reset has no version.) After such a plan the MV may already have
-    the plan's columns, while the progress table still has the previous key and vnodes. So the next plan has to replace the MV again.
+    Refuse an MV that lacks a column of its last barrier's query, or that has another column. The cause is an ALTER of another program, or a late
+    ALTER of an earlier barrier. If instead a late reset of this MV has brought the columns of another query, return why the MV has to be reset again.
+    During a full refresh beside the MV in use, never refuse: a next generation is reset, and the MV in use waits, see run_barrier. Return none if the
+    MV has its columns.
 -#}
+{% macro find_late_reset(backfill, state) %}
+    {%- set present, committed = state.get('mv_columns'), state.committed -%}
+    {%- if present is none or state.get('planned') or state.dirty -%} {{ return(none) }} {%- endif -%}
+    {%- set wanted = dbt_backfill.parse_columns(committed.query_columns) -%}
+    {%- set names, mv = wanted | map(attribute='name') | map('lower') | list, backfill.mv.render() -%}
+    {%- set missing, present = [], present | map('lower') | list -%}
+    {%- set others = present | reject('in', names) | list -%}
+    {%- for column in wanted if column.name | lower not in present -%} {%- do missing.append(column) -%} {%- endfor -%}
+    {%- if (missing or others) and (state.foreign_write or {}).get('plan') -%} {{ return('a late full refresh has reset it') }} {%- endif -%}
+    {%- if (missing or others) and backfill.generation -%} {{ return('something has changed its columns') }} {%- endif -%}
+    {%- if missing -%}
+        {%- do dbt_backfill.refuse(
+            mv ~ ' lacks the column ' ~ missing[0].name ~ ', which its query returns, and its last barrier did not drop it',
+            'Rebuild the MV with --full-refresh. Or add the column (ALTER TABLE ' ~ mv ~ ' ADD COLUMN '
+                ~ dbt_backfill.identifier(missing[0].name) ~ ' ' ~ missing[0].type ~ '), and fill it with verify_backfill (repair: true)'
+        ) -%}
+    {%- elif others -%}
+        {%- do dbt_backfill.refuse(
+            mv ~ ' has the column ' ~ others[0] ~ ', which its query does not return', 'Drop the column, or rebuild the MV with --full-refresh'
+        ) -%}
+    {%- endif -%}
+    {{ return(none) }}
+{% endmacro %}
+
+
+{#- True if a committed plan is a reset or a swap that was given up. (The source of a reset has no version.) After such a plan the MV may already have
+    the plan's columns, while the progress table still has the previous key and vnodes. So the next plan has to replace the MV again. -#}
 {% macro is_abandoned_reset(plan) %}
     {%- set replaces = dbt_backfill.get_source(plan).get('version') is none or plan.get('generation') is not none -%}
     {{ return(plan.kind == 'abandon' and replaces) }}
@@ -115,10 +142,7 @@
 {% endmacro %}
 
 
-{#-
-    Return why the next barrier has to compare the MV with the query; none if it does not have to. The reason is a foreign write, a plan that was
-    given up, or changes since the committed version that cannot be read as a feed.
--#}
+{#- Return why the next barrier has to compare the MV with the query; none if it does not have to. -#}
 {% macro find_gap(backfill, state, observed) %}
     {%- if state.get('foreign_write') -%}
         {{ return('something other than its barriers wrote to ' ~ backfill.mv.render() ~ ' (' ~ state.foreign_write.text ~ ')') }}
@@ -133,17 +157,12 @@
 {% endmacro %}
 
 
-{#-
-    Return why the changes since the committed plan cannot be read, as the end of a sentence; none if the changes can be read. Refuse an upstream if
-    its later changes could not be read either.
--#}
+{#- Return why the changes since the committed plan cannot be read; none if they can. Refuse if later changes could not be read either. -#}
 {% macro find_feed_gap(backfill, observed, committed) %}
     {%- set feed = dbt_backfill.describe_change_table(backfill.feed) if backfill.feed else none -%}
     {%- if (dbt_backfill.get_source(committed, 'feed') or {}).get('definition') != feed -%} {{ return('change_feed was changed') }} {%- endif -%}
     {%- if not backfill.feed -%}
-        {%- set followed = dict(
-            dbt_backfill.get_source(committed), key=(committed.get('key') or []) | map(attribute='upstream') | list
-        ) -%}
+        {%- set followed = dict(dbt_backfill.get_source(committed), key=(committed.get('key') or []) | map(attribute='upstream') | list) -%}
         {#- Call check_followed only if the committed plan has the model's key: a model with another key is refused or rebuilt anyway. Do not check
             the MV in use during a full refresh beside it: perhaps the user refreshes the MV because its changes cannot be followed. -#}
         {%- set names = (committed.get('key') or []) | map(attribute='name') | map('lower') | list -%}
@@ -169,11 +188,9 @@
 {% endmacro %}
 
 
-{#-
-    Return how the type of a column that the query reads has changed since the last executed barrier, as the end of a sentence; none if no type is
+{#- Return how the type of a column that the query reads has changed since the last executed barrier, as the end of a sentence; none if no type is
     known to have changed. With the type, values of older rows may have changed that the feed does not report: `cast(amount as string)` gets more
-    digits if `amount` is widened to decimal(12,4). Delta's log does not show the types, nor that a write with schema evolution has changed them.
--#}
+    digits if `amount` is widened to decimal(12,4). Delta's log does not show the types, nor that a write with schema evolution has changed them. -#}
 {% macro find_changed_type(state, analysis) %}
     {%- set read = dbt_backfill.get_source(dbt_backfill.get_feed_start(state)) -%}
     {%- set types = fromjson(read.get('definition') or '{}') if read and analysis.types else {} -%}
@@ -194,17 +211,14 @@
     {%- set selected = backfill.options.backfill_vnodes -%}
     {%- if state.finished -%} {{ return({'moving': [], 'low': none}) }} {%- endif -%}
     {%- if state.uniform -%} {{ return({'moving': selected, 'low': state.get('position')}) }} {%- endif -%}
-    {%- set keys, low = state.committed.key, [] -%}
-    {%- for key in keys -%}
-        {%- do low.append(dbt_backfill.literal_expression('low.' ~ dbt_backfill.identifier(key.position), key.type)) -%}
-    {%- endfor -%}
+    {%- set keys, positions, low = state.committed.key, dbt_backfill.position_columns(state.committed.key), [] -%}
+    {%- for key in keys -%} {%- do low.append(dbt_backfill.literal_expression('low.' ~ positions[loop.index0], key.type)) -%} {%- endfor -%}
     {%- set sql -%}
         select to_json(named_struct('moving', moving, 'low', if(started, array({{ low | join(', ') }}), null)))
         from (
             select
-                array_sort(collect_list(vnode)) as moving,
-                bool_and({{ dbt_backfill.position_columns(keys)[0] }} is not null) as started,
-                {{ 'max' if dbt_backfill.is_descending(keys) else 'min' }}(struct({{ dbt_backfill.position_columns(keys) | join(', ') }})) as low
+                array_sort(collect_list(vnode)) as moving, bool_and({{ positions[0] }} is not null) as started,
+                {{ 'max' if dbt_backfill.is_descending(keys) else 'min' }}(struct({{ positions | join(', ') }})) as low
             from {{ backfill.progress.render() }}
             where not backfill_finished{% if selected %} and vnode in ({{ selected | join(', ') }}){% endif %}
         )
@@ -238,12 +252,7 @@
 {% endmacro %}
 
 
-{#-
-    Return the fields that every plan of a run has, for the epoch after `state.epoch`; get_plan_json_sql describes the other fields.
-
-    Arguments:
-      analysis (dict): the facts about the query, see new_analysis.
--#}
+{#- Return the fields that every plan of a run has, for the epoch after `state.epoch`; get_plan_json_sql describes the other fields. -#}
 {% macro new_plan(backfill, state, analysis, kind, reason=none) %}
     {%- if backfill.get('views') -%}
         {%- do dbt_backfill.check_settings_of_views(backfill.views, state.settings, analysis.used_settings) -%}
@@ -282,11 +291,8 @@
 {#-
     Return the key of a query. Each column of the key gets an entry `position`: the column of the progress table that has its position. If the key of
     the committed plan has the same column of the upstream, its `position` is kept. Otherwise the position gets a new column, with the name of the
-    upstream's column. The name gets a prefix if the progress table already has another column of that name. That other column is a column of every
-    progress table, has the position of another column of the key, or had the position of an earlier key and has another type.
-
-    Arguments:
-      present (dict): the columns of the progress table: names in lower case -> types.
+    upstream's column. The name gets a prefix if the progress table already has another column of that name: a column of every progress table, a
+    position of this key, or a position of an earlier key with another type. `present`: the columns of the table, names in lower case -> types.
 -#}
 {% macro keep_positions(key, committed, present={}) %}
     {%- set kept, placed = [], [] -%}
@@ -310,10 +316,7 @@
 {% endmacro %}
 
 
-{#-
-    Return the known ends of the next ranges: {'next_bounds', 'bounds_complete'}. The last plan has these ends, unless it is a fill. If the last plan
-    was abandoned, the end of its own range is added as the first end.
--#}
+{#- Return the known ends of the next ranges: {'next_bounds', 'bounds_complete'}. Put the end of an abandoned plan's own range first. -#}
 {% macro get_bounds_ahead(state) %}
     {%- set last = state.committed -%}
     {%- set own = [last.range_high] if state.dirty and last.get('range_high') not in [none, last.get('range_low')] else [] -%}
@@ -322,12 +325,7 @@
 {% endmacro %}
 
 
-{#-
-    Return a plan with its next range: {'plan', 'most_rows': see choose_plan}.
-
-    Arguments:
-      start (dict): as read_range_start returned it.
--#}
+{#- Return a plan with its next range: {'plan', 'most_rows': see choose_plan}. `start`: as read_range_start returned it. -#}
 {% macro get_plan_with_range(backfill, state, plan, start) %}
     {%- set begun, limit = dict(plan, vnodes=start.moving, range_low=start.low), backfill.options.backfill_rate_limit -%}
     {%- if limit is none -%} {{ return({'plan': dict(begun, last_range=true, range_high=start.low)}) }} {%- endif -%}
@@ -345,18 +343,14 @@
 {% endmacro %}
 
 
-{#-
-    Return the fields of a plan for the end of its range and the ends of the next ranges. One pass over the remaining keys finds these ends. The field
-    'evidence' is not stored, see choose_replica.
--#}
+{#- Return the fields of a plan for the end of its range and the ends of the next ranges. One pass over the remaining keys finds these ends. The field
+    'evidence' is not stored, see choose_replica. -#}
 {% macro find_bounds(backfill, state, plan) %}
     {%- if plan.vnodes is none and dbt_backfill.upstream_traits(backfill.upstream).stages_ranges -%}
-        {%- set window = dbt_backfill.window_predicate(
-            plan.key, dbt_backfill.upstream_columns(plan.key), {'range_low': plan.range_low, 'last_range': true}
-        ) -%}
-        {%- set sql = dbt_backfill.ask(backfill.upstream, 'bounds_sql')(
-            backfill.upstream, plan.key, window, [backfill.options.backfill_rate_limit]
-        ) -%}
+        {%- set remaining, columns = {'range_low': plan.range_low, 'last_range': true}, dbt_backfill.upstream_columns(plan.key) -%}
+        {%- set window = dbt_backfill.window_predicate(plan.key, columns, remaining) -%}
+        {%- set limits = [backfill.options.backfill_rate_limit] -%}
+        {%- set sql = dbt_backfill.ask(backfill.upstream, 'bounds_sql')(backfill.upstream, plan.key, window, limits) -%}
         {%- set bounds, complete, evidence = dbt_backfill.run_json('find the bound of the next range', sql)[0].bounds, false, none -%}
     {%- else -%}
         {%- set remaining = {'range_low': plan.range_low, 'last_range': true, 'vnodes': plan.vnodes} -%}
@@ -372,18 +366,13 @@
 {% endmacro %}
 
 
-{#-
-    Return the result of get_bounds_sql for a window of the keys. `total`, `done`: see get_bounds_sql. Their difference is about the number of rows in
-    the window.
--#}
+{#- Return the result of get_bounds_sql for a window of the keys that has about `total` - `done` rows. -#}
 {% macro run_bounds(backfill, state, plan, window, total, done) %}
-    {%- set scan = dbt_backfill.get_range_scan_sql(
-        dbt_backfill.get_range_read(backfill, plan), dict(window, vnode_count=plan.vnode_count), state, backfill, plan.key
-    ) -%}
-    {{ return(dbt_backfill.run_json('find the bounds of the next ranges', dbt_backfill.get_bounds_sql(
-        scan, total, done, plan.key, backfill.options.backfill_rate_limit,
-        plan.kind == 'advance' and state.uniform and not backfill.get('source') and dbt_backfill.may_replicate(backfill)
-    ))[0]) }}
+    {%- set read, window = dbt_backfill.get_range_read(backfill, plan), dict(window, vnode_count=plan.vnode_count) -%}
+    {%- set scan = dbt_backfill.get_range_scan_sql(read, window, state, backfill, plan.key) -%}
+    {%- set by_file = plan.kind == 'advance' and state.uniform and not backfill.get('source') and dbt_backfill.may_replicate(backfill) -%}
+    {%- set sql = dbt_backfill.get_bounds_sql(scan, total, done, plan.key, backfill.options.backfill_rate_limit, by_file) -%}
+    {{ return(dbt_backfill.run_json('find the bounds of the next ranges', sql)[0]) }}
 {% endmacro %}
 
 
@@ -419,9 +408,7 @@
 {% macro get_filling(state) %}
     {%- set plan = state.committed or {} -%}
     {%- if not plan.get('fills') or plan.get('last_fill') and not state.dirty -%} {{ return(none) }} {%- endif -%}
-    {{ return(dbt_backfill.new_filling(
-        plan.fills, plan.get('fill_low' if state.dirty else 'fill_high'), plan.get('filled_row_count') or 0
-    )) }}
+    {{ return(dbt_backfill.new_filling(plan.fills, plan.get('fill_low' if state.dirty else 'fill_high'), plan.get('filled_row_count') or 0)) }}
 {% endmacro %}
 
 

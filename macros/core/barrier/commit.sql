@@ -183,10 +183,7 @@
     {%- set written = state.written if state.written is not none else -1 -%}
     {%- set columns = {
         'epoch': plan.epoch,
-        'dirty': 'true' if does == 'give_up' else 'false',
-        'plan_id': 'null',
-        'plan_kind': 'null',
-        'plan': 'null',
+        'dirty': 'true' if does == 'give_up' else 'false', 'plan_id': 'null', 'plan_kind': 'null', 'plan': 'null',
         'last': 'if(progress.vnode = 0, concat(left(plan, length(plan) - 1), ' ~ dbt_backfill.string_literal(added)
             ~ ', substr(__bf_outcome__, 2)), null)',
         'unwritten': 'if(progress.vnode = 0, filter(array_append(coalesce(unwritten, array()), last), '
@@ -203,39 +200,30 @@
     {%- set counted = 'coalesce(from_json(' ~ counts ~ ", 'map<string, bigint>')[cast(progress.vnode as string)], 0)" -%}
     {%- if does in ['reset', 'finish'] -%}
         {%- for column in positions -%} {%- do columns.update({column: 'null'}) -%} {%- endfor -%}
-        {%- do columns.update({
-            'backfill_finished': 'true' if does == 'finish' else 'false', 'row_count': counted if does == 'finish' else '0',
-        }) -%}
+        {%- do columns.update({'backfill_finished': 'true' if does == 'finish' else 'false', 'row_count': counted if does == 'finish' else '0'}) -%}
     {%- elif does == 'advance' and (plan.last_range or plan.get('range_row_count') is not none) -%}
         {%- set moves = 'true' if plan.get('vnodes') is none else 'progress.vnode in (' ~ plan.vnodes | join(', ') ~ ')' -%}
         {%- do columns.update({
             'backfill_finished': 'progress.backfill_finished or ' ~ moves if plan.last_range else 'progress.backfill_finished',
             'row_count': 'progress.row_count + ' ~ counted,
         }) -%}
-        {#-
-            If an earlier range read only some vnodes, the vnodes have different positions, and the range begins at the lowest position. A vnode whose
-            position is above the end of the range keeps its position.
-        -#}
+        {#- If an earlier range read only some vnodes, a vnode may already have a position above the end of this range, which it keeps. -#}
         {%- set prefixed, passed = dbt_backfill.position_columns(plan.key, 'progress.'), moves -%}
         {%- if moves != 'true' and not plan.last_range -%}
             {%- set passed = moves ~ ' and (' ~ prefixed[0] ~ ' is null or '
                 ~ dbt_backfill.ordered_predicate(plan.key, prefixed, '<', plan.range_high) ~ ')' -%}
         {%- endif -%}
         {%- for column in positions if not plan.last_range -%}
-            {%- do columns.update({
-                column: 'if(' ~ passed ~ ', ' ~ plan.range_high[loop.index0] ~ ', progress.' ~ column ~ ')',
-            }) -%}
+            {%- do columns.update({column: 'if(' ~ passed ~ ', ' ~ plan.range_high[loop.index0] ~ ', progress.' ~ column ~ ')'}) -%}
         {%- endfor -%}
     {%- endif -%}
     {{ return(columns) }}
 {% endmacro %}
 
 
-{#-
-    Return statements that commit a reset or a swap that changes the key or the number of vnodes. First, missing columns are added to the progress
+{#- Return statements that commit a reset or a swap that changes the key or the number of vnodes. First, missing columns are added to the progress
     table. These columns do not change the committed state. Then one MERGE writes the rows. The progress table is not replaced, because Iceberg would
-    replace it even if another run has committed after the statement began. Columns of a previous key stay, but are null.
--#}
+    replace it even if another run has committed after the statement began. Columns of a previous key stay, but are null. -#}
 {% macro get_reshape_statements(backfill, state, plan) -%}
     {%- set present = dbt_backfill.get_column_types(backfill.progress) -%}
     {%- set columns = dbt_backfill.get_committed_columns(state, plan) -%}
@@ -263,16 +251,9 @@
 {%- endmacro %}
 
 
-{#-
-    Return a statement of a script that commits a plan: it gives the progress table one row for each vnode of a select. If the statement is executed
-    again after the commit, it changes nothing.
-
-    Arguments:
-      vnodes (string): the select; it returns no row if the plan is no longer to be executed.
-      id (string): the select's column with the number of the vnode.
-      columns (dict): the values of an existing row, over `progress` and `vnodes`.
-      new (dict): the values of a new row, over `vnodes`.
--#}
+{#- Return a statement of a script that commits a plan: it gives the progress table one row for each vnode of the select `vnodes`, which returns no
+    row if the plan is no longer to be executed. `id`: the select's column with the number of the vnode; `columns`: the values of an existing row,
+    over `progress` and `vnodes`; `new`: the values of a new row, over `vnodes`. -#}
 {% macro get_vnodes_statement(backfill, plan, vnodes, id, columns, new) -%}
     {%- set stands = dbt_backfill.executable_plan_predicate(plan, 'progress.') -%}
     {%- set sql -%}
@@ -291,11 +272,8 @@
 {%- endmacro %}
 
 
-{#-
-    Return statements of a script that drop the temporary views of a barrier, and the variable with the filter of its keys, see get_merged_statements.
-    Otherwise the views and the variable would stay in a session that other runs may share. Each view is dropped before the views that it reads. A
-    missing view is not an error, because a lost connection ends the session and its views.
--#}
+{#- Return statements of a script that drop the temporary views of a barrier, and the variable with the filter of its keys, see get_merged_statements.
+    Each view is dropped before the views that it reads. A missing view is no error, because a lost connection ends the session and its views. -#}
 {% macro get_drop_stages_sql(stages) -%}
     {%- for stage in stages | unique %}
     begin
@@ -313,8 +291,6 @@
 {#- Drop temporary views before a refusal, or at the end of an operation. `mv`: see run_table. -#}
 {% macro drop_stages(stages, mv=none) %}
     {%- if stages -%}
-        {%- do dbt_backfill.run_table(
-            'drop the staged changes', 'begin ' ~ dbt_backfill.get_drop_stages_sql(stages) ~ ' end', mv
-        ) -%}
+        {%- do dbt_backfill.run_table('drop the staged changes', 'begin ' ~ dbt_backfill.get_drop_stages_sql(stages) ~ ' end', mv) -%}
     {%- endif -%}
 {% endmacro %}

@@ -19,17 +19,11 @@
     }
     This macro reads the log of the MV only in three cases: the MV has another version than the last barrier recorded, the last barrier recorded that
     there may be other commits (`mv_unclear`), or no barrier has recorded a version.
-
-    Arguments:
-      state (dict): as read_state returned it at the beginning of a run, or as commit_barrier returned it.
 -#}
 {% macro observe_mv(relations, state) %}
     {%- set committed, planned, is_iceberg = state.committed, state.get('planned'), relations.options.file_format == 'iceberg' -%}
     {%- set first = 'none' if is_iceberg else '0' -%}
-    {%- set known = committed.get('mv_version') or committed.get('mv_snapshot_id') or (first if committed.kind == 'create' else none) -%}
-    {#- An earlier version of the package recorded only a late reset. -#}
-    {%- set recorded = committed.get('foreign_write')
-        or ({'text': 'a late full refresh', 'replaced': true} if committed.get('begun_anew') else none) -%}
+    {%- set known, recorded = committed.get('mv_version') or (first if committed.kind == 'create' else none), committed.get('foreign_write') -%}
     {%- set unmoved = dict(state, mv_version=known, mv_seen=known, foreign_write=recorded) -%}
     {%- set moved = state.get('mv_head') not in [none, known] if is_iceberg
         else state.get('mv_moved') or committed.get('mv_unclear') or known is none -%}
@@ -133,8 +127,7 @@
 {% macro get_foreign_write_sql(relations, backfill_id, known, own, stops=[]) -%}
     {%- set mv, marked, marks = relations.mv.render(), 'coalesce(commits[walk.at].mark in ({}), false)', "'" ~ own | join("', '") ~ "'" -%}
     {%- set is_own = marked.format(marks) -%}
-    {%- set from_start = known == 'none' -%}
-    {%- set write = 'struct<text: string, replaced: boolean, plan: string>' -%}
+    {%- set from_start, write = known == 'none', 'struct<text: string, replaced: boolean, plan: string>' -%}
     select
         coalesce(cast(head as string), 'none') as version,
         {%- if known is none %}
@@ -185,21 +178,17 @@
 {%- endmacro %}
 
 
-{#-
-    Return a statement after which Spark adds a property to each snapshot that the session commits: the property `dbt_backfill.<id of the MV>`, with
+{#- Return a statement after which Spark adds a property to each snapshot that the session commits: the property `dbt_backfill.<id of the MV>`, with
     the mark as its value. All models of a session share its settings, so the name of the property contains the id of the MV. If `mark` is none,
-    return the statement after which Spark no longer adds the property.
--#}
+    return the statement after which Spark no longer adds the property. -#}
 {% macro get_mark_statement(backfill_id, mark=none) -%}
     {%- set setting = '`spark.sql.iceberg.snapshot-property.dbt_backfill.' ~ backfill_id ~ '`' -%}
     {{ return('set ' ~ setting ~ '=`' ~ mark ~ '`' if mark else 'reset ' ~ setting) }}
 {%- endmacro %}
 
 
-{#-
-    Record the version of the MV in a run that has nothing to do, if maintenance has changed the version. Otherwise the log might later no longer list
-    the commits after the version of the last barrier. Then the next barrier would compare the whole MV.
--#}
+{#- Record the version of the MV in a run that has nothing to do, if maintenance has changed the version. Otherwise the log might later no longer list
+    the commits after the version of the last barrier. Then the next barrier would compare the whole MV. -#}
 {% macro run_record_of_mv_version(backfill, state) %}
     {%- set recorded = state.committed.get('mv_version') -%}
     {%- if recorded and not state.foreign_write and (recorded != state.mv_version or state.committed.get('mv_unclear')) -%}
@@ -214,35 +203,4 @@
             'begin ' ~ dbt_backfill.get_yielding_sql(sql, 'delta') ~ ' end' if backfill.options.file_format == 'delta' else sql
         ) -%}
     {%- endif -%}
-{% endmacro %}
-
-
-{#-
-    Refuse an MV that lacks a column of its last barrier's query, or that has another column. The cause is an ALTER of another program, or a late
-    ALTER of an earlier barrier. If instead a late reset of this MV has brought the columns of another query, return why the MV has to be reset again.
-    During a full refresh beside the MV in use, never refuse: a next generation is reset, and the MV in use waits, see run_barrier. Return none if the
-    MV has its columns.
--#}
-{% macro find_late_reset(backfill, state) %}
-    {%- set present, committed = state.get('mv_columns'), state.committed -%}
-    {%- if present is none or state.get('planned') or state.dirty -%} {{ return(none) }} {%- endif -%}
-    {%- set wanted = dbt_backfill.parse_columns(committed.query_columns) -%}
-    {%- set names, mv = wanted | map(attribute='name') | map('lower') | list, backfill.mv.render() -%}
-    {%- set missing, present = [], present | map('lower') | list -%}
-    {%- set others = present | reject('in', names) | list -%}
-    {%- for column in wanted if column.name | lower not in present -%} {%- do missing.append(column) -%} {%- endfor -%}
-    {%- if (missing or others) and (state.foreign_write or {}).get('plan') -%} {{ return('a late full refresh has reset it') }} {%- endif -%}
-    {%- if (missing or others) and backfill.generation -%} {{ return('something has changed its columns') }} {%- endif -%}
-    {%- if missing -%}
-        {%- do dbt_backfill.refuse(
-            mv ~ ' lacks the column ' ~ missing[0].name ~ ', which its query returns, and its last barrier did not drop it',
-            'Rebuild the MV with --full-refresh. Or add the column (ALTER TABLE ' ~ mv ~ ' ADD COLUMN '
-                ~ dbt_backfill.identifier(missing[0].name) ~ ' ' ~ missing[0].type ~ '), and fill it with verify_backfill (repair: true)'
-        ) -%}
-    {%- elif others -%}
-        {%- do dbt_backfill.refuse(
-            mv ~ ' has the column ' ~ others[0] ~ ', which its query does not return', 'Drop the column, or rebuild the MV with --full-refresh'
-        ) -%}
-    {%- endif -%}
-    {{ return(none) }}
 {% endmacro %}

@@ -1,8 +1,6 @@
-{#-
-    This file handles a query that differs from the committed query only in its columns. The MV gets the new columns and loses the missing columns
+{#- This file handles a query that differs from the committed query only in its columns. The MV gets the new columns and loses the missing columns
     without a rebuild. find_change detects such a query, choose_plan plans barriers of the kind `fill`, and run_steps sends the ALTERs before the
-    MERGEs.
--#}
+    MERGEs. -#}
 
 
 {#-
@@ -13,14 +11,7 @@
     }
 
     With `on_schema_change: append_new_columns`, only new columns are allowed. With `sync_all_columns`, columns may also be missing or have a wider
-    type. Widened columns are filled like new columns.
-
-    If the definition of a column changes while the column is being filled, the column is filled again from the start.
-
-    Spark's optimized plans of both queries are compared without the columns that differ. This shows if the rows and the other columns are the same.
-
-    Arguments:
-      analysis (dict): see new_analysis.
+    type. Widened columns are filled like new columns. A column whose definition changes while it is being filled is filled again from the start.
 -#}
 {% macro find_other_columns(backfill, state, analysis) %}
     {%- set last, options, syncs = state.committed, backfill.options, backfill.options.on_schema_change == 'sync_all_columns' -%}
@@ -67,10 +58,8 @@
     Two queries with the same plan may still differ: a plan prints a constant without its quotes and type, and does not print a cast of a
     constant. So the texts of the queries are compared as well. The texts are not compared if some columns are new while others are missing or have
     other types. In this case the fill compares all columns of all rows anyway. Columns that are `volatile` in one of the queries are not compared.
-
-    Arguments:
-      left_out (string or none): the query that must be a part of the other query, see leaves_entries_out. `old` if columns are only added, `new` if
-        columns are only removed. It is none if the texts are not compared.
+    `left_out`: the query that must be a part of the other query, see leaves_entries_out: `old` if columns are only added, `new` if columns are only
+    removed; none if the texts are not compared.
 -#}
 {% macro _find_other_meaning(backfill, plan, kept, left_out, volatile) %}
     {%- set kept, texts, other_values = dbt_backfill.without_names(kept, volatile), [],
@@ -92,13 +81,8 @@
 {% endmacro %}
 
 
-{#-
-    Return the columns that are to be filled and dropped after a change of the query, see new_filling. Refuse a column that the MV cannot get or lose.
-    Refuse a version on which the query does not run, such as a pinned snapshot that lacks a column.
-
-    Arguments:
-      columns (dict): how the columns differ, see find_other_columns.
--#}
+{#- Return the columns that are to be filled and dropped after a change of the query, see new_filling. Refuse a column that the MV cannot get or lose.
+    Refuse a version on which the query does not run, such as a pinned snapshot that lacks a column. `columns`: see find_other_columns. -#}
 {% macro begin_filling(backfill, state, observed, analysis, version, columns) %}
     {%- if not state.uniform -%}
         {%- do dbt_backfill.refuse('its query returns other columns than at the last barrier, but the vnodes of the MV have different positions',
@@ -118,12 +102,7 @@
 {% endmacro %}
 
 
-{#-
-    Return a plan of the kind `fill` with its next range, in the form of get_plan_with_range.
-
-    Arguments:
-      filling (dict): the state before the plan, see new_filling.
--#}
+{#- Return a plan of the kind `fill` with its next window, in the form of get_plan_with_range. `filling`: the state before the plan. -#}
 {% macro get_plan_with_fill(backfill, state, plan, filling) %}
     {%- set rate, last = backfill.options.backfill_rate_limit, state.committed -%}
     {%- set begun = dict(
@@ -145,9 +124,7 @@
 
 {#- Return the fields of a plan for the end of its window and the ends of the next windows. One pass over the keys finds these ends. -#}
 {% macro find_fill_bounds(backfill, state, plan) %}
-    {%- set remaining = {
-        'range_low': plan.fill_low, 'range_high': state.get('position'), 'last_range': state.finished, 'vnodes': none,
-    } -%}
+    {%- set remaining = {'range_low': plan.fill_low, 'range_high': state.get('position'), 'last_range': state.finished, 'vnodes': none} -%}
     {%- set found = dbt_backfill.run_bounds(backfill, state, plan, remaining, state.row_count, plan.filled_row_count) -%}
     {{ return(dbt_backfill._fill_bounds_of_plan(state, found.bounds, found.complete)) }}
 {% endmacro %}
@@ -156,10 +133,8 @@
 {#- Return the fields of find_fill_bounds for known bounds. The last window ends at the position of the MV. -#}
 {% macro _fill_bounds_of_plan(state, bounds, complete) %}
     {{ return({
-        'fill_high': bounds[0] if bounds else (none if state.finished else state.position),
-        'last_fill': not bounds,
-        'next_bounds': bounds[1:],
-        'bounds_complete': complete and bounds != [],
+        'fill_high': bounds[0] if bounds else (none if state.finished else state.position), 'last_fill': not bounds,
+        'next_bounds': bounds[1:], 'bounds_complete': complete and bounds != [],
     }) }}
 {% endmacro %}
 
@@ -208,10 +183,8 @@
 {% endmacro %}
 
 
-{#-
-    Return a script that sends these ALTERs. The fence stops the script if the plan is no longer to be executed. With `yields` the script continues
-    after an ALTER that fails, because an earlier attempt or another run may have executed this ALTER already.
--#}
+{#- Return a script that sends these ALTERs. The fence stops the script if the plan is no longer to be executed. With `yields` the script continues
+    after an ALTER that fails, because an earlier attempt or another run may have executed this ALTER already. -#}
 {% macro get_alter_script(alterations, fence, yields) -%}
     begin
         declare stands boolean;

@@ -1,7 +1,7 @@
 {#-
     Return the facts that a run observes before its first barrier. Refuse tables that do not belong to this MV. {
       'state': as read_state returned it; for an MV that is about to be created, see observe_missing,
-      'mv': the MV as the run found it, see read_mv; none if there was no MV,
+      'mv': the MV as the run found it, see observe_existing; none if there was no MV,
       'analysis': what the run already knows about the query, see new_analysis
     }
 
@@ -40,10 +40,7 @@
       - A table is to become the MV: {'takeover': see find_takeover, 'properties': the properties of that table, 'existing', 'settings'}.
       - Only the state exists, because a first run died before the MV was created: {'left': this state, 'missing': see observe_missing,
         'is_of_another_model': see _is_of_another_model, 'existing', 'settings'}.
-    'existing': see get_existing_relations; 'settings': the session's settings, see read_settings.
-
-    Arguments:
-      reads_nothing (boolean): true in a run with `--empty` or `--sample`, which takes over no table.
+    'existing': see get_existing_relations; 'settings': the session's settings, see read_settings. A run that reads nothing takes over no table.
 -#}
 {% macro observe_tables(backfill, reads_nothing=false) %}
     {%- set settings = dbt_backfill.read_settings(backfill) -%}
@@ -60,10 +57,9 @@
             {%- do dbt_backfill.refuse_missing_mv(backfill) -%}
         {%- endif -%}
         {%- set missing = dbt_backfill.observe_missing(backfill, settings) -%}
-        {{ return({'observed': missing} if left is none else {
-            'left': left, 'missing': missing, 'is_of_another_model': dbt_backfill._is_of_another_model(backfill, missing, left),
-            'existing': existing, 'settings': settings,
-        }) }}
+        {%- if left is none -%} {{ return({'observed': missing}) }} {%- endif -%}
+        {%- set is_other = dbt_backfill._is_of_another_model(backfill, missing, left) -%}
+        {{ return({'left': left, 'missing': missing, 'is_of_another_model': is_other, 'existing': existing, 'settings': settings}) }}
     {%- endif -%}
     {%- set properties = dbt_backfill.read_listed_properties(existing.mv, backfill.mv) -%}
     {#- A table is taken over if adopt_table has marked it, or if the model may replace an existing table. -#}
@@ -86,17 +82,13 @@
 {% endmacro %}
 
 
-{#-
-    Return the state that an earlier run left; none if there is no state. Refuse a table that this package did not create. Refuse a state in a format
-    that this version of the package does not read.
--#}
+{#- Return the state that an earlier run left, or none. Refuse a table of another writer, and a format that this version does not read. -#}
 {% macro read_left_state(backfill, existing) %}
     {%- if existing.progress is none -%} {{ return(none) }} {%- endif -%}
     {%- set properties = dbt_backfill.read_listed_properties(existing.progress, backfill.progress) -%}
     {%- if 'dbt_backfill.id' not in properties and 'dbt_backfill.format' not in properties -%}
         {%- do dbt_backfill.refuse(
-            backfill.progress.render() ~ ' has the name of the state of ' ~ backfill.mv.render()
-                ~ ', but was not created by this package',
+            backfill.progress.render() ~ ' has the name of the state of ' ~ backfill.mv.render() ~ ', but was not created by this package',
             'Rename that table, or give the model another alias', mv=backfill.get('name')
         ) -%}
     {%- elif properties.get('dbt_backfill.format') != dbt_backfill.state_format() -%}
@@ -106,10 +98,8 @@
 {% endmacro %}
 
 
-{#-
-    Refuse a table that has the name of the new MV's history or controls. Accept a table that an earlier MV left and that the new MV can write to. In
-    another catalog a lookup of the controls would cost a statement. So there, the first statement that reads the controls finds such a table.
--#}
+{#- Refuse a table that has the name of the new MV's history or controls. Accept a table that an earlier MV left and that the new MV can write to. In
+    another catalog a lookup of the controls would cost a statement. So there, the first statement that reads the controls finds such a table. -#}
 {% macro check_leftovers_are_ours(backfill, existing) %}
     {%- if existing.barriers -%}
         {%- set properties = dbt_backfill.read_listed_properties(existing.barriers, backfill.barriers) -%}
@@ -129,10 +119,8 @@
 {% endmacro %}
 
 
-{#-
-    Return the result of observe_state for an MV that is about to be created: the epoch is 0, and no vnode has started. Refuse a query from which no
-    MV can be made, see analyze_query. `settings`: the session's settings, see read_settings.
--#}
+{#- Return the result of observe_state for an MV that is about to be created: the epoch is 0, and no vnode has started. Refuse a query from which no
+    MV can be made, see analyze_query. `settings`: the session's settings, see read_settings. -#}
 {% macro observe_missing(backfill, settings) %}
     {%- set analysis = dbt_backfill.check_key_order(backfill, dbt_backfill.analyze_query(backfill, dbt_backfill.new_analysis())) -%}
     {%- set settings = dbt_backfill.read_result_settings(settings) -%}
@@ -146,11 +134,9 @@
 {% endmacro %}
 
 
-{#-
-    True if a state without an MV has to be replaced. A first run left this state: it failed or died before it had created the MV, so no rows were
+{#- True if a state without an MV has to be replaced. A first run left this state: it failed or died before it had created the MV, so no rows were
     ever merged. The state is replaced in two cases. The model was changed after the first run. Or the first run was to take over a table, and this
-    table is gone.
--#}
+    table is gone. -#}
 {% macro _is_of_another_model(backfill, missing, left) %}
     {{ return(left.committed and (left.committed.kind != 'create'
         or dbt_backfill.find_difference(backfill, missing.state.settings, missing.analysis, left.planned or left.committed) is not none)) }}
@@ -158,23 +144,37 @@
 
 
 {#-
-    Return the result of observe_state for an MV whose tables exist. Refuse a state of another MV, a damaged state, and a copy of an MV.
-
-    Arguments:
-      existing (dict): as get_existing_relations returned it.
-      settings (dict): the session's settings, see read_settings; none if they have not been read yet.
-      properties (dict): the properties of the MV; none if they have not been read yet.
+    Return the result of observe_state for an MV whose tables exist. Refuse a state of another MV, a damaged state, and a copy of an MV. Refuse an MV
+    if its owner or its catalog has set a table property with which barriers are not exact. 'mv' has what the properties of the MV say: {
+      'docs': see apply_docs; none if the MV has no such property,
+      'properties': all of them,
+      'partitions': the columns by which the MV has been partitioned since it was made or adopted. The config may have other columns now
+    }
+    `existing`: see get_existing_relations; `settings`: see read_settings; `properties`: of the MV; the last two are none if not read yet.
 -#}
 {% macro observe_existing(backfill, existing, settings=none, properties=none) %}
     {%- if settings is none -%} {%- set settings = dbt_backfill.read_settings(backfill) -%} {%- endif -%}
-    {%- set mv = dbt_backfill.read_mv(
-        backfill, dbt_backfill.read_listed_properties(existing.mv, backfill.mv) if properties is none else properties
-    ) -%}
+    {%- if properties is none -%} {%- set properties = dbt_backfill.read_listed_properties(existing.mv, backfill.mv) -%} {%- endif -%}
+    {%- if 'dbt_backfill.id' not in properties -%} {%- do dbt_backfill.refuse_foreign_mv(backfill) -%} {%- endif -%}
+    {%- if properties.get('dbt_backfill.format') != dbt_backfill.state_format() -%}
+        {%- do dbt_backfill.refuse_state_format(backfill, properties) -%}
+    {%- endif -%}
+    {%- set id, table, progress = properties['dbt_backfill.id'], backfill.mv.render(), backfill.progress.render() -%}
+    {%- set file_format, format = backfill.options.file_format, 'iceberg' if properties.get('format', '').startswith('iceberg') else 'delta' -%}
+    {%- if format != file_format -%}
+        {%- do dbt_backfill.refuse('file_format changed from ' ~ format ~ ' to ' ~ file_format ~ ' since ' ~ table ~ ' was created',
+            'Undo the change, or drop the MV and its state to build the MV again: ' ~ dbt_backfill.get_drop_text(backfill),
+            mv=backfill.get('name')) -%}
+    {%- endif -%}
+    {%- for name, value in dbt_backfill.exact_table_properties(file_format).items() if properties.get(name, value) | lower != value | lower -%}
+        {%- do dbt_backfill.refuse(table ~ " has the table property '" ~ name ~ "' = '" ~ properties[name] ~ "', so barriers would not be exact",
+            'Execute ALTER TABLE ' ~ table ~ " SET TBLPROPERTIES ('" ~ name ~ "' = '" ~ value ~ "')", mv=backfill.get('name')) -%}
+    {%- endfor -%}
     {%- set state = dbt_backfill.read_state(
-        backfill, settings, history_of=mv.id if existing.barriers else none, controls_of=backfill.get('controls_of') or mv.id, of_mv=true
+        backfill, settings, history_of=id if existing.barriers else none, controls_of=backfill.get('controls_of') or id, of_mv=true
     ) -%}
-    {%- set committed, table, progress = state.committed, backfill.mv.render(), backfill.progress.render() -%}
-    {%- if not committed or committed.backfill_id != mv.id -%}
+    {%- set committed = state.committed -%}
+    {%- if not committed or committed.backfill_id != id -%}
         {%- do dbt_backfill.refuse(
             'its state ' ~ progress ~ ' belongs to another MV',
             'Restore the state that was created with ' ~ table ~ ', or drop both to build the MV again: ' ~ dbt_backfill.get_drop_text(backfill)
@@ -189,47 +189,12 @@
                 ~ dbt_backfill.get_drop_text(backfill), mv=backfill.get('name')
         ) -%}
     {%- endif -%}
-    {%- if mv.original -%} {%- do dbt_backfill.refuse_copy(backfill, mv.original) -%} {%- endif -%}
-    {{ return({'state': dict(state, mv_head=mv.snapshot_id), 'mv': mv, 'analysis': dbt_backfill.new_analysis()}) }}
-{% endmacro %}
-
-
-{#-
-    Return what the properties of an MV say: {
-      'id': the id of its backfill,
-      'snapshot_id': its current snapshot on Iceberg; none on Delta,
-      'docs': see apply_docs; none if the MV has no such property,
-      'properties': all of them,
-      'original': see find_original,
-      'partitions': the columns by which the MV has been partitioned since it was made or adopted. The config may have other columns now
-    }
-
-    Refuse a table that this package did not create. Refuse an MV if its owner or its catalog has set a table property with which barriers are not
-    exact.
--#}
-{% macro read_mv(backfill, properties) %}
-    {%- set mv, file_format = backfill.mv.render(), backfill.options.file_format -%}
-    {%- if 'dbt_backfill.id' not in properties -%} {%- do dbt_backfill.refuse_foreign_mv(backfill) -%} {%- endif -%}
-    {%- if properties.get('dbt_backfill.format') != dbt_backfill.state_format() -%}
-        {%- do dbt_backfill.refuse_state_format(backfill, properties) -%}
-    {%- endif -%}
-    {%- set format = 'iceberg' if properties.get('format', '').startswith('iceberg') else 'delta' -%}
-    {%- if format != file_format -%}
-        {%- do dbt_backfill.refuse(
-            'file_format changed from ' ~ format ~ ' to ' ~ file_format ~ ' since ' ~ mv ~ ' was created',
-            'Undo the change, or drop the MV and its state to build the MV again: ' ~ dbt_backfill.get_drop_text(backfill), mv=backfill.get('name')
-        ) -%}
-    {%- endif -%}
-    {%- set exact = dbt_backfill.exact_table_properties(file_format) -%}
-    {%- for name, value in exact.items() if properties.get(name, value) | lower != value | lower -%}
-        {%- do dbt_backfill.refuse(mv ~ " has the table property '" ~ name ~ "' = '" ~ properties[name] ~ "', so barriers would not be exact",
-            'Execute ALTER TABLE ' ~ mv ~ " SET TBLPROPERTIES ('" ~ name ~ "' = '" ~ value ~ "')", mv=backfill.get('name')) -%}
-    {%- endfor -%}
+    {%- set original = dbt_backfill.find_original(backfill.mv, properties) -%}
+    {%- if original -%} {%- do dbt_backfill.refuse_copy(backfill, original) -%} {%- endif -%}
+    {%- set partitions = fromjson(properties.get('dbt_backfill.partitions') or '[]') -%}
     {{ return({
-        'id': properties['dbt_backfill.id'], 'snapshot_id': properties.get('current-snapshot-id'),
-        'docs': properties.get('dbt_backfill.docs'),
-        'properties': properties, 'original': dbt_backfill.find_original(backfill.mv, properties),
-        'partitions': fromjson(properties.get('dbt_backfill.partitions') or '[]'),
+        'state': dict(state, mv_head=properties.get('current-snapshot-id')), 'analysis': dbt_backfill.new_analysis(),
+        'mv': {'docs': properties.get('dbt_backfill.docs'), 'properties': properties, 'partitions': partitions},
     }) }}
 {% endmacro %}
 
@@ -252,10 +217,7 @@
 {% endmacro %}
 
 
-{#-
-    Refuse a table that has these properties but no state. The message depends on the table: it was not created by this package, it is a copy of an MV
-    (made by dbt's `clone`, for example), or it is an MV.
--#}
+{#- Refuse a table with these properties but no state: a table of another writer, a copy of an MV (by dbt's `clone`, for example), or an MV. -#}
 {% macro refuse_missing_state(backfill, properties) %}
     {%- if 'dbt_backfill.id' not in properties -%} {%- do dbt_backfill.refuse_foreign_mv(backfill) -%} {%- endif -%}
     {%- set mv, name = backfill.mv.render(), dbt_backfill.get_name_of(backfill) -%}
@@ -278,10 +240,7 @@
 {% endmacro %}
 
 
-{#-
-    Refuse a state in a format that this version of the package does not read. `properties`: the properties of the MV or of the progress table. The
-    first format of the state has no number.
--#}
+{#- Refuse a state in a format that this version does not read. `properties`: of the MV or its progress table; the first format has no number. -#}
 {% macro refuse_state_format(backfill, properties) %}
     {%- set state = backfill.progress.render() -%}
     {%- do dbt_backfill.refuse(
@@ -311,7 +270,7 @@
 {% endmacro %}
 
 
-{#- Return the hint that rebuilds an MV. A full refresh of the model only continues a next generation, so a next generation has to be dropped. -#}
+{#- Return the hint that rebuilds an MV. A full refresh only continues a next generation, so a next generation has to be dropped. -#}
 {% macro get_rebuild_text(backfill) %}
     {{ return('drop the next generation: ' ~ dbt_backfill.get_drop_text(backfill) if backfill.get('generation') == 'next'
         else 'rebuild the MV with --full-refresh') }}

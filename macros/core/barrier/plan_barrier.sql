@@ -10,11 +10,7 @@
 
     One script stages the changes and checks the keys that the barrier reads. If the keys are valid, the same script creates the tables (in a first
     run) and stores the plan. So a refusal comes before anything is written. If another run has stored a plan first, the script stores nothing, and
-    this run executes the other run's plan word for word.
-
-    Arguments:
-      choice (dict): as choose_plan returned it.
-      columns (list): the columns of the MV, if the MV is about to be created.
+    this run executes the other run's plan word for word. `choice`: see choose_plan; `columns`: of the MV, if it is about to be created.
 -#}
 {% macro plan_barrier(backfill, state, observed, choice, columns=none) %}
     {%- set analysis = choice.analysis -%}
@@ -65,15 +61,11 @@
 {% endmacro %}
 
 
-{#-
-    Return the description of the changes that the statements of get_stage have staged. The lowest and the highest key are none if the feed may report
-    other keys than the upstream has.
--#}
+{#- Return the description of the changes that the statements of get_stage have staged. The lowest and the highest key are none if the feed may report
+    other keys than the upstream has. -#}
 {% macro describe_stage(backfill, plan, result) %}
     {%- set staged = dict(result.staged, low=none, high=none) if result.staged.get('altered_keys') else result.staged -%}
-    {{ return(dict(
-        staged, name=dbt_backfill.get_stage_names(backfill, plan).rows, reread=result.get('reread') or {'count': 0}, **result.merged
-    )) }}
+    {{ return(dict(staged, name=dbt_backfill.get_stage_names(backfill, plan).rows, reread=result.get('reread') or {'count': 0}, **result.merged)) }}
 {% endmacro %}
 
 
@@ -89,8 +81,7 @@
 
 
 {#-
-    Return an attempt to store a plan. Return {'waits'} instead if the rows of a live database may show changes that the feed has not landed. An
-    attempt is {
+    Return an attempt to store a plan; {'waits'} instead if the rows of a live database may show changes that the feed has not landed. It is {
       'plan': the plan to store, but without the numbers of rows, which the planning script counts,
       'most_rows': the plan is stored only if its range has at most this number of rows; none if any number is allowed,
       'range_from': the copy of the upstream from which the range is read, as a source of the plan; none to read the upstream itself,
@@ -128,11 +119,9 @@
 {% endmacro %}
 
 
-{#-
-    Return the next attempt, after the script of `attempt` stored no plan. The next attempt differs in one way: it is a re-anchor, it reads no copy,
+{#- Return the next attempt, after the script of `attempt` stored no plan. The next attempt differs in one way: it is a re-anchor, it reads no copy,
     it has other bounds, or it skips the check of the keys because different keys had equal hashes. Refuse if no other attempt can succeed. With
-    `merges_only`, return {'waits': why} instead of a re-anchor or a refusal of the keys.
--#}
+    `merges_only`, return {'waits': why} instead of a re-anchor or a refusal of the keys. -#}
 {% macro find_next_attempt(backfill, state, observed, analysis, attempt, result, views) %}
     {%- set plan, source, checked = attempt.plan, backfill.source, result.get('checked') or {} -%}
     {%- set null_keys = (result.get('staged') or {}).get('null_keys') -%}
@@ -177,9 +166,8 @@
         ) -%}
     {%- elif checked.duplicates -%}
         {#- The script compared hashes, and different keys may have the same hash. -#}
-        {%- set duplicates = dbt_backfill.run_json('find the duplicate keys', dbt_backfill.get_duplicate_keys_sql(
-            dbt_backfill.get_checked_scan(backfill, state, plan), plan.key
-        )) -%}
+        {%- set sql = dbt_backfill.get_duplicate_keys_sql(dbt_backfill.get_checked_scan(backfill, state, plan), plan.key) -%}
+        {%- set duplicates = dbt_backfill.run_json('find the duplicate keys', sql) -%}
         {%- if duplicates -%} {%- do dbt_backfill.refuse_duplicate_keys(plan, duplicates | map(attribute='key') | list, views, pinned) -%} {%- endif -%}
         {{ return(dict(attempt, keys_are_unique=true)) }}
     {%- endif -%}
@@ -289,22 +277,19 @@
 
 {#- Return a select of the upstream's rows that a plan reads, to check their keys; none if the plan reads no rows. -#}
 {% macro get_checked_scan(backfill, state, plan) %}
-    {%- set slice = dbt_backfill.kind_of(plan).slice -%}
+    {%- set slice, keys = dbt_backfill.kind_of(plan).slice, plan.key -%}
     {%- set with_null_keys = not dbt_backfill.upstream_traits(backfill.upstream).enforces_keys -%}
     {#- The rows are not counted yet, so the positions show if the range has rows. -#}
     {%- if slice == 'insert' and (plan.last_range or plan.get('range_high') != plan.get('range_low')) -%}
-        {{ return(dbt_backfill.get_range_scan_sql(
-            dbt_backfill.get_range_read(backfill, plan), plan, state, backfill, plan.key, with_null_keys=with_null_keys
-        )) }}
+        {%- set read = dbt_backfill.get_range_read(backfill, plan) -%}
+        {{ return(dbt_backfill.get_range_scan_sql(read, plan, state, backfill, keys, with_null_keys=with_null_keys)) }}
     {#- With a rate limit of 0 the second position does not move. -#}
     {%- elif slice == 'replace' and (plan.get('last_fill') or plan.get('fill_high') != plan.get('fill_low')) -%}
-        {{ return(dbt_backfill.get_range_scan_sql(
-            dbt_backfill.get_planned_read(backfill, plan), dbt_backfill.get_fill_window(plan), state, backfill, plan.key
-        )) }}
+        {%- set read, window = dbt_backfill.get_planned_read(backfill, plan), dbt_backfill.get_fill_window(plan) -%}
+        {{ return(dbt_backfill.get_range_scan_sql(read, window, state, backfill, keys)) }}
     {%- elif slice == 'all' and plan.get('touched') is none -%}
-        {{ return(dbt_backfill.get_prefix_scan_sql(
-            dbt_backfill.get_planned_read(backfill, plan), state, backfill, plan.key, with_null_keys=with_null_keys
-        )) }}
+        {%- set read = dbt_backfill.get_planned_read(backfill, plan) -%}
+        {{ return(dbt_backfill.get_prefix_scan_sql(read, state, backfill, keys, with_null_keys=with_null_keys)) }}
     {%- endif -%}
     {{ return(none) }}
 {% endmacro %}
@@ -394,11 +379,8 @@
 {#-
     Return the part of a script that reads changes. Lost changes are found only when they are read, because the log does not always record a VACUUM or
     a change of columns. The read is a statement of its own, such as CACHE TABLE. If a query that sets a variable read the changes, its error would
-    have no condition, and no handler could catch the error.
-
-    Arguments:
-      handler (string or none): the error conditions that mean lost changes, see the trait `lost_conditions`.
-      then (string): the statement to execute if the changes are lost.
+    have no condition, and no handler could catch the error. `handler`: the error conditions that mean lost changes, see the trait `lost_conditions`;
+    `then`: the statement to execute if the changes are lost.
 -#}
 {% macro get_staging_statements(statements, handler, then) -%}
     {%- if handler -%}

@@ -1,7 +1,4 @@
-{#-
-    Return the relation from which a plan reads the upstream, as text after FROM. For a live database, this is the table with the staged rows of the
-    plan, or the database's own table before the rows are staged.
--#}
+{#- Return what a plan reads, as text after FROM: the upstream at the plan's version, or the rows that were staged for the plan. -#}
 {% macro get_planned_read(backfill, plan) %}
     {%- set upstream, version, stage = backfill.upstream, dbt_backfill.get_source(plan).version, dbt_backfill.get_source(plan, 'stage') -%}
     {%- if not stage -%} {{ return(dbt_backfill.ask(upstream, 'upstream_read')(upstream, version)) }} {%- endif -%}
@@ -9,11 +6,9 @@
 {% endmacro %}
 
 
-{#-
-    Return the relation from which a range is read, as text after FROM: the upstream, or a copy of the upstream. Only the run that made the plan reads
+{#- Return the relation from which a range is read, as text after FROM: the upstream, or a copy of the upstream. Only the run that made the plan reads
     a copy, which is the `source` of `backfill`. A run that adopts the plan reads the upstream itself. To find the bounds of ranges, a copy can be
-    read without its overlay. Rows that were added or deleted after the copy was made only make a range larger or smaller.
--#}
+    read without its overlay. Rows that were added or deleted after the copy was made only make a range larger or smaller. -#}
 {% macro get_range_read(backfill, plan) %}
     {%- set copied = plan.kind == 'advance' and backfill.get('source') -%}
     {{ return(dbt_backfill.get_source_read(backfill.source, plan.key) if copied else dbt_backfill.get_planned_read(backfill, plan)) }}
@@ -78,10 +73,7 @@
         in the plan's version differs from its type in the copy, for example because a struct has a new field
     }
     'setup' has the parts of the script: {'declarations', 'statements', 'views': the names of the views that they make}. If the copy already has the
-    plan's version, nothing can have changed, and 'setup' is none.
-
-    Arguments:
-      copy (dict): as a source of the plan; its definition has the 'version' of the upstream that was copied, and the 'columns'.
+    plan's version, nothing can have changed, and 'setup' is none. `copy`: as a source of the plan, see features/replica.sql.
 -#}
 {% macro get_copied_source(backfill, state, observed, plan, copy) %}
     {%- set shown, version, source = fromjson(copy.definition), dbt_backfill.get_source(plan).version, dbt_backfill.new_copied_source(copy) -%}
@@ -125,24 +117,15 @@
 {% endmacro %}
 
 
-{#-
-    Return the sources of a plan that no longer reads its copy. The record of the copy stays in the plan, but without its version: it also records how
-    often the upstream would be read without a copy.
-
-    Arguments:
-      sources (list): the sources of the plan.
-      given_up (list): the sources of the plan that this plan replaces.
--#}
+{#- Return the sources of a plan that no longer reads its copy. The record of the copy stays in the plan, but without its version: it also records how
+    often the upstream would be read without a copy. `given_up`: the sources of the plan that this plan replaces. -#}
 {% macro with_void_copy(sources, given_up=[]) %}
     {%- set copy = dbt_backfill.get_source({'sources': sources + given_up}, 'replica') -%}
     {{ return(sources | rejectattr('role', 'equalto', 'replica') | list + ([dict(copy, version=none)] if copy else [])) }}
 {% endmacro %}
 
 
-{#-
-    Return the upstream's columns that the query names and the columns of the key, as a list of {'name', 'type'}. Return all columns if the query has
-    a star.
--#}
+{#- Return the upstream's columns that the query names and those of the key, as {'name', 'type'}; all columns if the query has a star. -#}
 {% macro get_needed_columns(backfill, plan) %}
     {%- set columns = dbt_backfill.get_query_columns('select * from ' ~ dbt_backfill.get_planned_read(backfill, plan)) -%}
     {%- set needed = [] -%}
@@ -153,14 +136,9 @@
 {% endmacro %}
 
 
-{#-
-    Return USING, LOCATION and TBLPROPERTIES of a copy. A copy of Delta has the catalog's default location even if the model has a location_root: DROP
+{#- Return USING, LOCATION and TBLPROPERTIES of a copy. A copy of Delta has the catalog's default location even if the model has a location_root: DROP
     TABLE would leave its files there, and Delta creates no table with other columns where files are. A copy that a run-operation makes also has the
-    default location.
-
-    Arguments:
-      properties (dict): the properties of this copy only.
--#}
+    default location. `properties`: the properties of this copy only. -#}
 {% macro get_clauses_of_copy(backfill, relation, properties) -%}
     {%- set format = backfill.options.file_format -%}
     {%- set own = {'dbt_backfill.format': dbt_backfill.state_format()} -%}
@@ -172,13 +150,8 @@
 {%- endmacro %}
 
 
-{#-
-    Return the current properties of a copy that is to be dropped, or none if the table does not exist or was not created by this package. The
-    properties are read from Spark, because dbt listed the tables at the start of the invocation.
-
-    Arguments:
-      mark (string): a property that only a table of this package has.
--#}
+{#- Return the current properties of a copy that is to be dropped; none if there is no table with the property `mark`, which only this package sets.
+    The properties are read from Spark, because dbt listed the tables at the start of the invocation. -#}
 {% macro find_own_copy(relation, mark='dbt_backfill.format') %}
     {%- set existing = dbt_backfill.find_table(relation) -%}
     {%- set properties = dbt_backfill.read_listed_properties(existing, relation) -%}
@@ -186,13 +159,8 @@
 {% endmacro %}
 
 
-{#-
-    Return a statement that drops a copy with its files. Without PURGE, the files of an Iceberg table in a metastore would stay. If the
-    catalog has overridden the table property `gc.enabled` with false, PURGE is an error and is left out.
-
-    Arguments:
-      properties (dict): the properties of the copy; none if they have not been read.
--#}
+{#- Return a statement that drops a copy with its files. Without PURGE, the files of an Iceberg table in a metastore would stay. If the catalog has
+    overridden the table property `gc.enabled` with false, PURGE is an error and is left out. `properties`: none if they have not been read. -#}
 {% macro get_drop_copy_sql(file_format, relation, properties=none) -%}
     {%- if properties is none and file_format == 'iceberg' -%} {%- set properties = dbt_backfill.read_table_properties(relation) -%} {%- endif -%}
     {%- set purges = file_format == 'iceberg' and properties.get('gc.enabled', 'true') | lower != 'false' -%}

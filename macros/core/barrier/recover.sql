@@ -1,7 +1,5 @@
-{#-
-    Decide what happens to a plan that an earlier run left. Return {'plan': the plan to execute, 'may_give_up': see run_merge}. As a rule the plan is
-    executed word for word. The plan is abandoned if the data that the plan reads is gone, or if the MV is to be rebuilt anyway.
--#}
+{#- Decide what happens to a plan that an earlier run left. Return {'plan': the plan to execute, 'may_give_up': see run_merge}. As a rule the plan is
+    executed word for word. The plan is abandoned if the data that the plan reads is gone, or if the MV is to be rebuilt anyway. -#}
 {% macro adopt_plan(backfill, state, observed, plan, rebuild) %}
     {%- if plan.get('backfill_id') != state.committed.get('backfill_id') -%} {%- do dbt_backfill.refuse_concurrent_run(plan) -%} {%- endif -%}
     {#- A plan of the kind `rescale` or `abandon` is always executed. Such a plan reads nothing that can be lost, and a rebuild can follow it. -#}
@@ -56,14 +54,8 @@
 {% endmacro %}
 
 
-{#-
-    Refuse a plan of another deployment of the model: a plan that differs from the model of this run. The plan may have another query. The result of
-    the plan's query may also depend on settings that this session does not have. A rescale is not refused, because it executes no query.
-
-    Arguments:
-      settings (dict): the session's settings, see get_result_settings.
-      views (list): the temporary views to drop before a refusal.
--#}
+{#- Refuse a plan of another deployment of the model: it has another query, or its query depends on settings that this session does not have. A
+    rescale is not refused, because it executes no query. `settings`: see get_result_settings; `views`: temporary views to drop before a refusal. -#}
 {% macro check_model_of_plan(backfill, settings, plan, views=[]) %}
     {%- if plan.kind == 'rescale' -%} {{ return(none) }} {%- endif -%}
     {%- set difference = dbt_backfill.find_difference(backfill, settings, dbt_backfill.new_analysis(), plan) -%}
@@ -78,21 +70,16 @@
 {% endmacro %}
 
 
-{#-
-    Give up a plan that cannot be executed: change the kind of the stored plan to `abandon`. The fence then stops every run that still executes the
+{#- Give up a plan that cannot be executed: change the kind of the stored plan to `abandon`. The fence then stops every run that still executes the
     plan. Later the plan's epoch is committed at the old position and marked `dirty`. The MV keeps its number of vnodes, so the abandoned plan gets
-    this number. Return the abandoned plan. Change nothing and return none if another run has already committed or replaced the plan.
--#}
+    this number. Return the abandoned plan. Change nothing and return none if another run has already committed or replaced the plan. -#}
 {% macro run_mark_abandoned(backfill, state, plan, reason) %}
     {%- set given_up = tojson(dict(plan, kind='abandon', reason=reason, vnode_count=state.committed.vnode_count)) -%}
     {%- set sql -%}
         begin
-            {{ dbt_backfill.get_state_statement(
-                backfill,
-                'update ' ~ backfill.progress.render() ~ " set plan_kind = 'abandon', plan = if(vnode = 0, "
-                    ~ dbt_backfill.string_literal(given_up) ~ ', null) where epoch = ' ~ (plan.epoch - 1)
-                    ~ ' and plan_id = ' ~ dbt_backfill.string_literal(plan.plan_id) ~ " and plan_kind <> 'abandon'"
-            ) }}
+            {{ dbt_backfill.get_state_statement(backfill, 'update ' ~ backfill.progress.render()
+                ~ " set plan_kind = 'abandon', plan = if(vnode = 0, " ~ dbt_backfill.string_literal(given_up) ~ ', null) where epoch = '
+                ~ (plan.epoch - 1) ~ ' and plan_id = ' ~ dbt_backfill.string_literal(plan.plan_id) ~ " and plan_kind <> 'abandon'") }}
             {{ dbt_backfill.get_next_plan_sql(backfill, plan) }};
         end
     {%- endset -%}
@@ -136,14 +123,9 @@
 {%- endmacro %}
 
 
-{#-
-    Return the plans that were given up after the last executed barrier: {'since': the last executed barrier, 'plans': the given-up plans, with the
+{#- Return the plans that were given up after the last executed barrier: {'since': the last executed barrier, 'plans': the given-up plans, with the
     newest (`plan`) first}. The commit of an abandoned plan records this dict. Return none if there are more than 20 plans: then the whole MV is
-    compared. Return none if one of the plans replaces the MV: then a reset or swap has to follow.
-
-    Arguments:
-      committed (dict): the plan of the previous epoch.
--#}
+    compared. Return none if one of the plans replaces the MV: then a reset or swap has to follow. `committed`: the plan of the previous epoch. -#}
 {% macro add_given_up(committed, plan) %}
     {%- set earlier = committed.get('given_up') if committed.kind == 'abandon'
         else {'since': {'epoch': committed.epoch, 'sources': committed.sources, 'key': committed.get('key')}, 'plans': []} -%}
@@ -218,10 +200,9 @@
 {% macro choose_recovery(backfill, state, observed, analysis, reason, started, whole=false, views=[], filling=none) %}
     {%- set ended = {'drops': filling.drops} if filling else {} -%}
     {%- if filling and filling.columns -%}
-        {%- do ended.update({
-            'fills': filling.columns, 'fill_low': filling.position, 'fill_high': none, 'last_fill': true,
-            'next_bounds': [], 'bounds_complete': false,
-        }) -%}
+        {%- set ended = dict(
+            ended, fills=filling.columns, fill_low=filling.position, fill_high=none, last_fill=true, next_bounds=[], bounds_complete=false
+        ) -%}
     {%- endif -%}
     {%- if not started and not dbt_backfill.is_sweeping(state) -%}
         {{ return(dbt_backfill.new_reset_plan(backfill, state, analysis, reason)) }}
@@ -257,12 +238,7 @@
 {% endmacro %}
 
 
-{#-
-    Return a plan that replaces the MV by a next generation. The plan has that generation's query, upstream version and numbers of rows.
-
-    Arguments:
-      next (dict): see read_filled_generation.
--#}
+{#- Return a plan that replaces the MV by the generation `next`, see read_filled_generation. -#}
 {% macro new_swap_plan(backfill, state, analysis, next, reason) %}
     {%- set filled, taken = next.state.committed, {} -%}
     {%- for name in ['sources', 'query', 'query_hash', 'query_columns', 'volatile_columns', 'vnode_count', 'backfill_mode', 'upstream_row_count'] -%}
@@ -281,10 +257,7 @@
 {% endmacro %}
 
 
-{#-
-    Return the key of a rebuild. Each column of the key names the column of the progress table that has its position. The progress table may get new
-    columns for this, if the key or the number of vnodes changes.
--#}
+{#- Return the key of a rebuild, see keep_positions. If the key or the number of vnodes changes, the progress table may get new columns. -#}
 {% macro place_positions(backfill, state, key) %}
     {%- if dbt_backfill.has_shape_of(state.committed, key, backfill.options.vnode_count) -%}
         {{ return(dbt_backfill.keep_positions(key, state.committed)) }}

@@ -56,10 +56,8 @@
         cache table {{ names.doubtful }};
         set reread = (
             select named_struct(
-                'count', count,
-                'low', {{ dbt_backfill.literals_expression(keys, 'low.') }},
-                'high', {{ dbt_backfill.literals_expression(keys, 'high.') }},
-                'twice', cast(null as array<array<string>>)
+                'count', count, 'low', {{ dbt_backfill.literals_expression(keys, 'low.') }},
+                'high', {{ dbt_backfill.literals_expression(keys, 'high.') }}, 'twice', cast(null as array<array<string>>)
             )
             from (select count(*) as count, min(struct({{ columns }})) as low, max(struct({{ columns }})) as high from {{ names.doubtful }})
         );
@@ -81,10 +79,8 @@
 {%- endmacro %}
 
 
-{#-
-    Return a select of the keys in doubt. `low` and `high`: placeholders of the bounds of the stage. If the feed may alter keys, the select ends with
-    the placeholder `__bf_alike__`. The script replaces this placeholder by get_alike_keys_sql or by nothing.
--#}
+{#- Return a select of the keys in doubt. `low` and `high`: placeholders of the bounds of the stage. If the feed may alter keys, the select ends with
+    the placeholder `__bf_alike__`. The script replaces this placeholder by get_alike_keys_sql or by nothing. -#}
 {% macro get_doubtful_keys_sql(backfill, plan, names, suspicions, altered, low, high) -%}
     {%- set keys, stage = plan.key, names.states -%}
     {%- set columns, mv_columns, carried = dbt_backfill.upstream_columns(keys), dbt_backfill.mv_columns(keys, 'mv.'), [] -%}
@@ -119,10 +115,8 @@
 {%- endmacro %}
 
 
-{#-
-    Return a select of the keys that the feed cannot distinguish from a key that the feed may have altered. The select reads the keys up to the
-    position, from the MV and from the upstream at the version of the plan.
--#}
+{#- Return a select of the keys that the feed cannot distinguish from a key that the feed may have altered. The select reads the keys up to the
+    position, from the MV and from the upstream at the version of the plan. -#}
 {% macro get_alike_keys_sql(backfill, state, plan, names, altered) -%}
     {%- set keys, columns, carried, numbered = plan.key, dbt_backfill.upstream_columns(plan.key), [], [] -%}
     {%- for name in dbt_backfill.mv_columns(keys) -%} {%- do carried.append(name ~ ' as ' ~ columns[loop.index0]) -%} {%- endfor -%}

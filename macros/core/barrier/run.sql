@@ -9,8 +9,7 @@
       'started_at': the start time of the model's run, for the time budget,
       'controls_of': only of a next generation: the id of the MV whose controls also apply to the next generation; else none,
       'source': the range source of a barrier, if that is a copy that several plans read, see get_source_read; else none,
-      'partitions': the columns by which the MV's existing table is partitioned, see read_mv; none if the run creates the table, with the
-        partitions of the config,
+      'partitions': see observe_existing; none if the run creates the table, with the partitions of the config,
       `generation`: during a full refresh beside the MV in use: `next` for the new tables, `former` for the MV in use; else none,
       'merges_only': true if a barrier that cannot just merge changes waits, instead of comparing the MV or refusing
     }
@@ -24,7 +23,11 @@
     {%- set feed = dbt_backfill.get_change_table(options.change_feed, upstream.relation, sql)
         if options.change_feed and not upstream.get('feed') else none -%}
     {%- set query, volatile = dbt_backfill.substitute_upstream(read.sql, upstream.relation), options.volatile_columns or [] -%}
-    {%- if volatile -%} {%- do dbt_backfill.check_volatile_columns(query, volatile) -%} {%- endif -%}
+    {#- Refuse a volatile column without an expression of that name: its text would not be left out. -#}
+    {%- for name in volatile if '__bf_volatile' not in dbt_backfill.get_lasting_query(query, [name]) -%}
+        {%- do dbt_backfill.refuse("volatile_columns contains '" ~ name ~ "', but its query has no expression that ends with AS " ~ name,
+            'Write <expression> AS ' ~ name ~ ', or remove the name from volatile_columns') -%}
+    {%- endfor -%}
     {%- set lasting = dbt_backfill.get_lasting_query(query, volatile) if volatile else query -%}
     {%- set relations = dbt_backfill.get_checked_relations(mv, options) -%}
     {%- do dbt_backfill.check_options_of_upstream(upstream, feed, options) -%}
@@ -172,11 +175,7 @@
 {% endmacro %}
 
 
-{#-
-    Log a line if the number of vnodes of the MV differs from the model's config. Log a line if the order of the backfill differs from the config.
-    Such a difference does not change the rows of the MV. It arises after a rescale or a change of the config, and the config applies at the next
-    rebuild.
--#}
+{#- Log a line if the MV has another number of vnodes or another order than the config, which then applies at the next rebuild. -#}
 {% macro report_kept_shape(backfill, state) %}
     {%- if state.get('planned') or backfill.generation -%} {{ return(none) }} {%- endif -%}
     {%- set name, has, wanted = dbt_backfill.get_model_name(model), state.committed.vnode_count, backfill.options.vnode_count -%}
@@ -190,18 +189,12 @@
     {%- endif -%}
     {%- set has, wanted = state.committed.key[0].get('order', 'ascending'), backfill.options.backfill_order -%}
     {%- if has != wanted and not state.finished -%}
-        {%- do log(
-            name ~ ' is still backfilled ' ~ has ~ '; the backfill_order ' ~ wanted ~ ' applies only when the MV is rebuilt',
-            info=true
-        ) -%}
+        {%- do log(name ~ ' is still backfilled ' ~ has ~ '; the backfill_order ' ~ wanted ~ ' applies only when the MV is rebuilt', info=true) -%}
     {%- endif -%}
 {% endmacro %}
 
 
-{#-
-    Give the adapter the line that it prints if dbt is stopped, such as
-    `mv [STOPPED · 45.0 % · 150,000 of 333,412 rows · at id=150000 · after BARRIER 3]`.
--#}
+{#- Give the adapter the line that it prints if dbt is stopped: `mv [STOPPED · 45.0 % · 150,000 of 333,412 rows · at id=15 · after BARRIER 3]`. -#}
 {% macro set_line_if_stopped(backfill, state) %}
     {%- if adapter.type() != 'spark_backfill' or not state.get('committed') -%} {{ return(none) }} {%- endif -%}
     {%- set total = none if state.finished else state.committed.get('upstream_row_count') -%}
@@ -222,10 +215,8 @@
 
 {#-
     Log the line of a barrier. The line ends with the time of the barrier and the rows that it read per second. If ranges are limited, the line also
-    has the number of remaining barriers of this size and their total time, such as `4 s, 12,500 rows/s, 5 barriers left (about 20 s)`.
-
-    Arguments:
-      allowance (dict or none): see get_allowance. It does not apply to a plan of an earlier run.
+    has the number of remaining barriers of this size and their total time, such as `4 s, 12,500 rows/s, 5 barriers left (about 20 s)`. `allowance`:
+    see get_allowance; it does not apply to a plan of an earlier run.
 -#}
 {% macro report_barrier(backfill, barrier, allowance=none) %}
     {%- set plan, state, seconds = barrier.plan, barrier.state, barrier.seconds_without_copy -%}
@@ -320,13 +311,8 @@
 {% endmacro %}
 
 
-{#-
-    Return the message of a run's result. The message has the committed barriers, and a pause or rate limit that the user has set. If the run ended
-    before it reached `barriers_per_run`, the message has the reason.
-
-    Arguments:
-      run (namespace): the variables of the loop in run_barriers, see _run_next_barrier.
--#}
+{#- Return the message of a run's result: the committed barriers, a pause or rate limit that the user has set, and why the run ended before it reached
+    `barriers_per_run`. `run`: see _run_next_barrier. -#}
 {% macro get_result_message(run) %}
     {%- set progress, complete = ' (' ~ dbt_backfill.get_progress(run.state).text ~ ')', dbt_backfill.is_complete(run.state) -%}
     {%- set is_set = run.allowance and run.allowance.ruled_by in ['pause', 'throttle'] -%}

@@ -32,10 +32,8 @@
 {% endmacro %}
 
 
-{#-
-    Return the names of the temporary views of a barrier's changes. Views belong to a session, which other runs may share. So the names contain ids of
-    this plan and this run, and no other run can replace the views. The names are short because every statement of the stage has them.
--#}
+{#- Return the names of the temporary views of a barrier's changes. Views belong to a session, which other runs may share. So the names contain ids of
+    this plan and this run, and no other run can replace the views. The names are short because every statement of the stage has them. -#}
 {% macro get_stage_names(backfill, plan) %}
     {%- set id = local_md5([backfill.mv.render(), plan.plan_id, invocation_id] | join(' '))[:12] -%}
     {%- set name = backfill.mv.identifier ~ '__changes__' ~ id -%}
@@ -88,10 +86,8 @@
 
 {#-
     Return parts of a script: 'declarations' of its variables, and 'statements' that make the stage. The statements also set the variables `staged`,
-    `reread` and `merged`, which describe the stage. The entry `suspects` is the number of keys that get_reread_statements checks.
-
-    Arguments:
-      changes (dict): as get_changes returned them.
+    `reread` and `merged`, which describe the stage. The entry `suspects` is the number of keys that get_reread_statements checks. `changes`: see
+    get_changes.
 
     The events of a key that existed twice may look like the events of a unique key. The option `check_key` finds such keys by a join of the MV with
     the keys that were inserted or deleted.
@@ -109,13 +105,8 @@
         if changes.is_exact and not changes.drops_rows and not changes.may_repeat else 'count(*)' -%}
     {%- set summary -%}
         set staged = (select named_struct(
-            'count', count,
-            'null_keys', null_keys,
-            'altered_keys', altered_keys,
-            'suspects', suspects,
-            'inserts', inserts,
-            'low', {{ dbt_backfill.literals_expression(keys, 'low.') }},
-            'high', {{ dbt_backfill.literals_expression(keys, 'high.') }}
+            'count', count, 'null_keys', null_keys, 'altered_keys', altered_keys, 'suspects', suspects, 'inserts', inserts,
+            'low', {{ dbt_backfill.literals_expression(keys, 'low.') }}, 'high', {{ dbt_backfill.literals_expression(keys, 'high.') }}
         )
         from (
             select
@@ -133,9 +124,7 @@
         'declarations': changes.get('declarations', []) + [
             'declare staged struct<count: bigint, null_keys: bigint, altered_keys: bigint, suspects: bigint, inserts: bigint, low: array<string>, high: array<string>>',
             'declare reread struct<count: bigint, low: array<string>, high: array<string>, twice: array<array<string>>>',
-            'declare merged struct<upserts: bigint, drops: bigint, filter: string>',
-            'declare __bf_keys bigint',
-            'declare __bf_words int',
+            'declare merged struct<upserts: bigint, drops: bigint, filter: string>', 'declare __bf_keys bigint', 'declare __bf_words int',
         ],
         'statements': changes.get('setup', []) + [
             dbt_backfill.get_last_states_view_sql(names.states, events, keys, changes),
@@ -150,11 +139,9 @@
 {% endmacro %}
 
 
-{#-
-    Return a statement of a script that makes the second view: the query's result for the last rows of the staged keys, as the MERGE reads it. The
+{#- Return a statement of a script that makes the second view: the query's result for the last rows of the staged keys, as the MERGE reads it. The
     last rows come from the feed. If keys are in doubt, their rows come from the upstream, which the script has read again. Then the view also has the
-    keys in doubt that the first view lacks. The statement has placeholders, which the script replaces by these parts or by nothing.
--#}
+    keys in doubt that the first view lacks. The statement has placeholders, which the script replaces by these parts or by nothing. -#}
 {% macro get_rows_view_sql(backfill, plan, names, alters_keys=false) -%}
     {%- set keys, query, upstream, coalesced = plan.key, plan.query, backfill.upstream.relation, [] -%}
     {%- set columns, mv_columns = dbt_backfill.upstream_columns(keys), dbt_backfill.mv_columns(keys) -%}
@@ -214,9 +201,6 @@
     the last event. Second, the images must agree with these two events: an image that was added and removed occurs an even number of times, so its
     hashes cancel out. One commit has at most one delete and one upsert of a unique key, so its images are not hashed. The feed may also have altered
     the last state, see altered_predicate.
-
-    Arguments:
-      changes (dict): as get_changes returned them.
 -#}
 {% macro get_last_states_view_sql(name, events, keys, changes) -%}
     {%- set order = 'struct(__bf_version, __bf_is_upsert)' -%}
@@ -270,20 +254,15 @@
 {%- endmacro %}
 
 
-{#-
-    Return a predicate that is true if a row may have another value in the feed than in the table. Delta's change data feed and Iceberg's changelog
+{#- Return a predicate that is true if a row may have another value in the feed than in the table. Delta's change data feed and Iceberg's changelog
     convert rows to Java objects, which alters three kinds of values. A day of October 1582 that the Gregorian calendar leaves out becomes the 15th.
-    Bytes that are not UTF-8 become U+FFFD. (Both were tried with Delta 4.3 and Iceberg 1.11.) The entries of a map get another order.
--#}
+    Bytes that are not UTF-8 become U+FFFD. (Both were tried with Delta 4.3 and Iceberg 1.11.) The entries of a map get another order. -#}
 {% macro altered_predicate(row) %}
     {{ return('to_json(' ~ row ~ ', ' ~ dbt_backfill.whole_json_options() ~ ") rlike '\\uFFFD|1582-10-1[456]'") }}
 {% endmacro %}
 
 
-{#-
-    Return a predicate that is true for keys that the feed may report with another value: strings, dates and timestamps. Return none if the feed
-    alters no key.
--#}
+{#- Return a predicate for keys that the feed may report with another value: strings, dates, timestamps. Return none if it alters no key. -#}
 {% macro altered_key_predicate(changes, keys, prefix='') %}
     {%- set kept = ['tinyint', 'smallint', 'int', 'bigint', 'boolean'] -%}
     {%- for key in keys if changes.alters_values and key.type not in kept and not key.type.startswith('decimal(') -%}

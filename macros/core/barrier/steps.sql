@@ -18,11 +18,7 @@
 {#-
     Return two parts of a MERGE into a Delta MV. They write a mark to Delta's log: 'column' adds the column `__bf_plan` with the mark to the source,
     and 'condition' compares this column with the mark. Delta's log contains the conditions of a MERGE, see read_foreign_write. On Iceberg both parts
-    are empty.
-
-    Arguments:
-      mark (string): the id of a plan; for a repair, the id of the committed plan and ` repair`.
-      source (string): the alias of the source.
+    are empty. `mark`: the id of a plan; for a repair, the id of the committed plan and ` repair`. `source`: the alias of the source.
 -#}
 {% macro get_mark(relations, mark, source) %}
     {%- if relations.options.file_format != 'delta' -%} {{ return({'column': '', 'condition': ''}) }} {%- endif -%}
@@ -130,18 +126,14 @@
 
 {#- Return the query's rows of the plan's range, or of another window, as the source of a MERGE. -#}
 {% macro get_range_rows_sql(backfill, state, plan, window=none) -%}
-    {%- set scan = dbt_backfill.get_range_scan_sql(
-        dbt_backfill.get_range_read(backfill, plan), window or plan, state, backfill, plan.key
-    ) -%}
+    {%- set scan = dbt_backfill.get_range_scan_sql(dbt_backfill.get_range_read(backfill, plan), window or plan, state, backfill, plan.key) -%}
     {{ dbt_backfill.as_new_columns(dbt_backfill.get_query_sql(plan.query, backfill.upstream.relation, scan)) }}
 {%- endmacro %}
 
 
-{#-
-    Return rows for the source of a MERGE, as a select that takes its columns out of a struct. For Spark these are new columns. Otherwise Spark would
+{#- Return rows for the source of a MERGE, as a select that takes its columns out of a struct. For Spark these are new columns. Otherwise Spark would
     add a projection that pads char(n) columns and gives them new ids. But Delta has already resolved the clauses of its MERGE with the previous ids.
-    The optimizer removes the struct.
--#}
+    The optimizer removes the struct. -#}
 {% macro as_new_columns(rows) -%}
     select __bf_row.*
     from (
@@ -155,11 +147,8 @@
 
 {#-
     Return one MERGE that compares the MV with the query in a window of keys, and merges the differing rows. The window is the range of a barrier in a
-    sweep, or the window of a fill. The source of the MERGE has the same columns as the stage. Its rows are the query's rows that the MV lacks or has
-    with other values, and the keys that only the MV has.
-
-    Arguments:
-      window (dict): the bounds of the window, with the field names of a plan's range.
+    sweep, or the window of a fill, with the field names of a range. The source of the MERGE has the same columns as the stage. Its rows are the
+    query's rows that the MV lacks or has with other values, and the keys that only the MV has.
 -#}
 {% macro get_comparing_merge_sql(backfill, state, plan, window) -%}
     {%- set keys, names, coalesced = plan.key, dbt_backfill.mv_columns(plan.key), [] -%}
@@ -191,11 +180,9 @@
 {%- endmacro %}
 
 
-{#-
-    Return one MERGE that compares the whole MV with the query over the upstream's rows up to the position, and merges the difference. The MERGE
+{#- Return one MERGE that compares the whole MV with the query over the upstream's rows up to the position, and merges the difference. The MERGE
     removes rows above the position. Only the target of the MERGE reads the MV. So the MERGE also removes rows that another writer has written with a
-    null in the key, and every concurrent write is a conflict.
--#}
+    null in the key, and every concurrent write is a conflict. -#}
 {% macro get_reanchor_sql(backfill, state, plan) -%}
     {%- set keys = plan.key -%}
     {%- set scan = dbt_backfill.get_prefix_scan_sql(dbt_backfill.get_planned_read(backfill, plan), state, backfill, keys) -%}
@@ -228,10 +215,8 @@
 {%- endmacro %}
 
 
-{#-
-    Return one MERGE that removes all rows of each key that occurs several times in the MV, and all rows with a null in the key. The comparison that
-    follows inserts the query's rows of these keys. A MERGE that compares rows could not remove one of two rows of the same key.
--#}
+{#- Return one MERGE that removes all rows of each key that occurs several times in the MV, and all rows with a null in the key. The comparison that
+    follows inserts the query's rows of these keys. A MERGE that compares rows could not remove one of two rows of the same key. -#}
 {% macro get_duplicates_removal_sql(backfill, plan) -%}
     {%- set columns, same = dbt_backfill.mv_columns(plan.key), [] -%}
     {%- for column in columns -%} {%- do same.append('mv.' ~ column ~ ' <=> duplicates.' ~ column) -%} {%- endfor -%}
@@ -252,10 +237,8 @@
 {%- endmacro %}
 
 
-{#-
-    Return one MERGE that removes the rows that given-up plans may have written above the position. Up to the position, the MERGE of the changes
-    repairs all rows that these plans could write.
--#}
+{#- Return one MERGE that removes the rows that given-up plans may have written above the position. Up to the position, the MERGE of the changes
+    repairs all rows that these plans could write. -#}
 {% macro get_removal_sql(backfill, plan) -%}
     {%- set keys, columns, windows = plan.key, dbt_backfill.mv_columns(plan.key, 'mv.'), [] -%}
     {%- for high in plan.touched -%}
@@ -305,10 +288,8 @@
 {% endmacro %}
 
 
-{#-
-    True if a column has another type than the MV's column at the same position, see get_reset_steps, or than the MV's column with the same name.
-    Iceberg would treat the columns of the same name as one column, and the MV may have been partitioned by this column.
--#}
+{#- True if a column has another type than the MV's column at the same position, see get_reset_steps, or than the MV's column with the same name.
+    Iceberg would treat the columns of the same name as one column, and the MV may have been partitioned by this column. -#}
 {% macro is_retyped(mv, columns) %}
     {%- set present = dbt_backfill.get_table_columns(mv) -%}
     {%- set types = dbt_backfill.types_by_name(present) -%}
@@ -322,18 +303,14 @@
 {% endmacro %}
 
 
-{#-
-    Return the statement that replaces the MV by the rows of the next generation. These rows are read at the version that the plan has recorded. The
+{#- Return the statement that replaces the MV by the rows of the next generation. These rows are read at the version that the plan has recorded. The
     MV keeps its grants. The comments on columns come from the next generation, and the statement sets everything else. A next generation without a
-    version has no rows. The fence is evaluated even if there is no row.
--#}
+    version has no rows. The fence is evaluated even if there is no row. -#}
 {% macro get_swap_sql(backfill, plan) -%}
     {%- set next = dbt_backfill.parse_relation(plan.generation.relation) -%}
     {%- set columns, fence = dbt_backfill.get_table_columns(next), dbt_backfill.get_fence(backfill, plan) -%}
     {#- The current config says how the new MV is partitioned. -#}
-    {%- set kept = dbt_backfill.unaltered_partition_predicate(
-        dict(backfill, partitions=none), dbt_backfill.parse_columns(plan.query_columns)
-    ) -%}
+    {%- set kept = dbt_backfill.unaltered_partition_predicate(dict(backfill, partitions=none), dbt_backfill.parse_columns(plan.query_columns)) -%}
     {%- set version = plan.generation.get('version') -%}
     create or replace table {{ backfill.mv.render() }}
     {{ dbt_backfill.mv_clauses(backfill.mv, columns, plan.backfill_id) }}
@@ -350,14 +327,8 @@
 {%- endmacro %}
 
 
-{#-
-    Return a SQL expression over a row that is about to be written to the MV. The expression is true if the MV stores the row's values unchanged;
-    otherwise it raises an error. Return none if the MV stores every value unchanged.
-
-    Arguments:
-      backfill (dict): with 'partitions', see get_backfill.
-      columns (list of {'name', 'type'}): the columns of the row.
--#}
+{#- Return a SQL expression over a row that is about to be written to the MV. The expression is true if the MV stores the row's values unchanged;
+    otherwise it raises an error. Return none if the MV stores every value unchanged. `columns`: the columns of the row, as {'name', 'type'}. -#}
 {% macro unaltered_partition_predicate(backfill, columns, prefix='') %}
     {%- set cases = [] -%}
     {%- for column in dbt_backfill.get_partition_columns(backfill, columns) -%}
@@ -419,10 +390,7 @@
 {%- endmacro %}
 
 
-{#-
-    Return a condition on rows of the progress table, whose columns have the prefix `prefix`. The condition is true if the plan is stored for the next
-    epoch and was not given up.
--#}
+{#- Return a condition on the progress table: the plan is stored for the next epoch and was not given up. `prefix`: of the columns. -#}
 {% macro executable_plan_predicate(plan, prefix='') %}
     {{ return(prefix ~ 'epoch = ' ~ (plan.epoch - 1) ~ ' and ' ~ prefix ~ 'plan_id = ' ~ dbt_backfill.string_literal(plan.plan_id)
         ~ ' and ' ~ prefix ~ 'plan_kind = ' ~ dbt_backfill.string_literal(plan.kind)) }}

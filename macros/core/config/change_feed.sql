@@ -69,8 +69,7 @@
     {%- endif -%}
     {{ return({
         'node': nodes[0], 'format': format,
-        'operation': feed.operation if declared else none,
-        'sequence': dbt_backfill.as_list(feed.sequence) if declared else none,
+        'operation': feed.operation if declared else none, 'sequence': dbt_backfill.as_list(feed.sequence) if declared else none,
         'deletes': dbt_backfill.as_list(feed.get('deletes', ['d', 'delete'])) | map('string') | map('lower') | map('trim') | list
             if declared else none,
         'before_images': ['update_preimage', 'update_before', 'before', 'ub', '-u'] if declared else none,

@@ -1,7 +1,4 @@
-{#-
-    Return the node of a backfilled_mv that the user of a run-operation has named: as `name` or `package.name`, or for a model with versions as
-    `name.v2` or `package.name.v2`. Refuse any other name.
--#}
+{#- Return the backfilled_mv that a user has named, as `name`, `package.name`, `name.v2` or `package.name.v2`. Refuse any other name. -#}
 {% macro find_backfilled_mv(name, operation) %}
     {%- if not name or name is not string -%}
         {%- do dbt_backfill.refuse('the argument model is missing', "Name the model: --args '{model: my_mv}'", mv=operation) -%}
@@ -38,10 +35,8 @@
 {% endmacro %}
 
 
-{#-
-    Return the ids of the models, seeds, snapshots and sources that a node reads. A model that is materialized in one of the ways `through` (ephemeral,
-    view) is replaced by those that it reads itself.
--#}
+{#- Return the ids of the models, seeds, snapshots and sources that a node reads. A model that is materialized in one of the ways `through`
+    (ephemeral, view) is replaced by those that it reads itself. -#}
 {% macro find_read_nodes(node, through) %}
     {%- set ids = [] -%}
     {%- for id in node.depends_on.nodes if not id.startswith(('macro.', 'operation.', 'function.')) -%}
@@ -136,8 +131,7 @@
 {% endmacro %}
 
 
-{#- Refuse with the message of the first of `checks` that applies. Each check is {'when': true if the check applies, 'fact', 'change'}, see
-    refuse. -#}
+{#- Refuse with the message of the first check whose 'when' is true. A check is {'when', 'fact', 'change'}, see refuse. -#}
 {% macro refuse_first(checks, mv=none) %}
     {%- for check in checks if check.when -%} {%- do dbt_backfill.refuse(check.fact, check.change, mv=mv) -%} {%- endfor -%}
 {% endmacro %}

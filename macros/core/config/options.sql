@@ -42,10 +42,7 @@
 {% endmacro %}
 
 
-{#-
-    Return the model's configuration, one entry per option. Refuse unknown names, values of the wrong type and options that contradict each other. One
-    message lists all of them.
--#}
+{#- Return the model's configuration, one entry per option. Refuse all unknown names, wrong values and contradictions in one message. -#}
 {% macro read_config() %}
     {%- set options, mistakes = {}, dbt_backfill.find_unknown_options() -%}
     {%- for name, option in dbt_backfill.get_options().items() if option.type != 'change_feed' -%}
@@ -144,8 +141,7 @@
 {% endmacro %}
 
 
-{#- Return one option of the model, from its config or from config.meta. Users put options into config.meta if their engine warns of unknown
-    names. -#}
+{#- Return one option of the model, from its config or from config.meta. Some engines accept unknown options only in config.meta. -#}
 {% macro read_option(name) %}
     {%- set options = dbt_backfill.get_config() -%}
     {{ return(options.get(name, (options.get('meta') or {}).get(name))) }}

@@ -30,10 +30,7 @@
 {% endmacro %}
 
 
-{#-
-    Return a condition that is true if two rows have the same key. `left_names` and `right_names` are `name` for a row with the MV's column names, and
-    `upstream` for a row with the upstream's column names.
--#}
+{#- Return a condition that two rows have the same key. `left_names`, `right_names`: `name` for the MV's names of the columns, else `upstream`. -#}
 {% macro equal_keys(keys, left, right, left_names='name', right_names='name') -%}
     {%- set pairs = [] -%}
     {%- for key in keys -%}
@@ -43,11 +40,9 @@
 {%- endmacro %}
 
 
-{#-
-    Return `(columns) <op> (values)` as a comparison of tuples, with op one of >, >=, <, <=. The comparison is written as `a >= x and (a > x or (a = x
+{#- Return `(columns) <op> (values)` as a comparison of tuples, with op one of >, >=, <, <=. The comparison is written as `a >= x and (a > x or (a = x
     and b > y))`. With this form Spark skips files of Parquet, Delta and Iceberg. With a comparison of structs, Spark would skip no file. The values
-    are literals or columns.
--#}
+    are literals or columns. -#}
 {% macro tuple_predicate(columns, op, values) -%}
     {%- set nested = [] -%}
     {%- for column in columns[:-1] -%}
@@ -59,29 +54,21 @@
 {%- endmacro %}
 
 
-{#-
-    Return a predicate that is true if any column of the key is null. Null keys have no order, so this package refuses ranges and feeds with null
-    keys.
--#}
+{#- Return a predicate that is true if any column of the key is null. Such a key has no order, so no range and no feed may have it. -#}
 {% macro null_key_predicate(columns) -%}
     {{ return('(' ~ columns | join(' is null or ') ~ ' is null)') }}
 {%- endmacro %}
 
 
-{#-
-    True if the backfill goes from the greatest key to the least. In this case every column of the key has the entry 'order': `descending`, and the
+{#- True if the backfill goes from the greatest key to the least. In this case every column of the key has the entry 'order': `descending`, and the
     order of the tuples is reversed. The words above, below, `low` and `high` refer to the order of the backfill if they describe a position or a
-    range. The same words refer to the ascending order of the keys if they describe staged changes, files or a selection.
--#}
+    range. The same words refer to the ascending order of the keys if they describe staged changes, files or a selection. -#}
 {% macro is_descending(keys) %}
     {{ return(keys[0].get('order') == 'descending') }}
 {% endmacro %}
 
 
-{#-
-    Return tuple_predicate in the order of the backfill: `<` means that a key comes earlier in the backfill. `columns` are the key's columns, under
-    any names.
--#}
+{#- Return tuple_predicate in the order of the backfill: `<` means that a key comes earlier in the backfill. -#}
 {% macro ordered_predicate(keys, columns, op, values) -%}
     {%- set turned = {'>': '<', '>=': '<=', '<': '>', '<=': '>='} -%}
     {{ return(dbt_backfill.tuple_predicate(columns, turned[op] if dbt_backfill.is_descending(keys) else op, values)) }}
@@ -121,10 +108,8 @@
 {%- endmacro %}
 
 
-{#-
-    Return the hash of a key. The hash depends on the types of the columns: an int and a bigint of the same value have different hashes. So each
-    column is cast to the type that was recorded when the MV was created. A key keeps its vnode even if its type is widened later.
--#}
+{#- Return the hash of a key. The hash depends on the types of the columns: an int and a bigint of the same value have different hashes. So each
+    column is cast to the type that was recorded when the MV was created. A key keeps its vnode even if its type is widened later. -#}
 {% macro key_hash_expression(keys, prefix='') -%}
     {%- set columns = [] -%}
     {%- for key in keys -%}
@@ -137,10 +122,7 @@
 {#-
     Return a select of the part of the upstream that is already in the MV: the rows of `source` that are not above the position of their vnode. If all
     vnodes have the same position, the rows are compared with literals. Otherwise each row is compared with its vnode's row of the progress table.
-
-    Arguments:
-      source (string): a relation expression or a select in parentheses, with the upstream's columns.
-      with_null_keys (boolean): true to include rows whose key is null. Every comparison with such a key is null.
+    `source`: a relation or a select in parentheses, with the upstream's columns; `with_null_keys`: true to include rows whose key is null.
 -#}
 {% macro get_prefix_scan_sql(source, state, relations, keys, with_null_keys=false) -%}
     {%- set columns = dbt_backfill.upstream_columns(keys, 'source.') -%}
@@ -161,16 +143,13 @@
 {%- endmacro %}
 
 
-{#-
-    Return a select of the range of a plan: the rows of `source` above the position of their vnode and up to the plan's range_high. The select returns
+{#- Return a select of the range of a plan: the rows of `source` above the position of their vnode and up to the plan's range_high. The select returns
     the rows of all vnodes if `plan.vnodes` is none. If the positions differ, each row is compared with its vnode's row of the progress table, and
-    range_low is the lowest position.
--#}
+    range_low is the lowest position. -#}
 {% macro get_range_scan_sql(source, plan, state, relations, keys, with_null_keys=false) -%}
-    {%- set columns = dbt_backfill.upstream_columns(keys, 'source.') -%}
+    {%- set columns, vnode = dbt_backfill.upstream_columns(keys, 'source.'), dbt_backfill.vnode_expression(keys, plan.vnode_count, 'source.') -%}
     {%- set window = dbt_backfill.window_predicate(keys, columns, plan) -%}
     {%- set nulls = ' or ' ~ dbt_backfill.null_key_predicate(columns) if with_null_keys else '' -%}
-    {%- set vnode = dbt_backfill.vnode_expression(keys, plan.vnode_count, 'source.') -%}
     {%- if plan.get('vnodes') is none -%}
         select * from {{ source }} as source where ({{ window }}){{ nulls }}
     {%- elif state.uniform -%}
@@ -205,19 +184,16 @@
         of the range. Absent if Spark does not report the files
     }.
 
-    The keys are sorted as tuples: all keys if few remain, else a sample. Every k-th key is a bound. This works for any type with an order and for any
-    distribution of the keys. The error of a range's size is about 1/sqrt(k). A bound at the end of the keys is left out, because the last range has
-    no end. A key that would be several bounds, because it is frequent, is returned once.
+    The keys are sorted as tuples: all keys if few remain, else a sample. Every k-th key is a bound. The error of a range's size is about 1/sqrt(k). A
+    bound at the end of the keys is left out, because the last range has no end. A frequent key that would be several bounds is returned once.
 
     Arguments:
-      scan (string): a select of the keys beyond the position.
-      total (string): a SQL expression of the upstream's number of rows.
+      scan (string): a select of the keys beyond the position. total (string): a SQL expression of the upstream's number of rows.
       done (int): the number of rows of the snapshot that were read so far.
       by_file (boolean): true if the scan reads files of one table, so that Spark can report the files.
 -#}
 {% macro get_bounds_sql(scan, total, done, keys, rate_limit, by_file=true) -%}
-    {%- set most = 256 -%}
-    {%- set names = dbt_backfill.upstream_columns(keys) -%}
+    {%- set most, names = 256, dbt_backfill.upstream_columns(keys) -%}
     {%- set columns, turn = names | join(', '), ' desc' if dbt_backfill.is_descending(keys) else '' -%}
     with share as (
         select least(1e0, greatest(1e5, least(1e6, 1e3 * remaining / {{ rate_limit }})) / remaining) as sampled, remaining

@@ -32,9 +32,8 @@
             {#- This package adds a LIMIT of its own, see get_query_sql. This LIMIT has two operators, which are the first limits of the plan. -#}
             {%- set is_own = line.endswith('Limit 2147483647') and operator not in operators -%}
             {%- if operator and operator not in passed and not is_own -%}
-                {%- do dbt_backfill.refuse(
-                    'its query' ~ through ~ ' has ' ~ words.get(operator, 'the operator ' ~ operator) ~ ', so it is not a row-wise query', instead
-                ) -%}
+                {%- set has = words.get(operator, 'the operator ' ~ operator) -%}
+                {%- do dbt_backfill.refuse('its query' ~ through ~ ' has ' ~ has ~ ', so it is not a row-wise query', instead) -%}
             {%- endif -%}
             {%- do operators.append(operator) -%}
         {%- endfor -%}
@@ -142,10 +141,8 @@
 {% endmacro %}
 
 
-{#-
-    Refuse a struct's field that Spark would no longer read if the upstream got another column: Spark first takes `event.type` for the column `type` of
-    the table or alias `event`, and only then for the field `type` of the column `event`.
--#}
+{#- Refuse a struct's field that Spark would no longer read if the upstream got another column: Spark first takes `event.type` for the column `type`
+    of the table or alias `event`, and only then for the field `type` of the column `event`. -#}
 {% macro _check_fields(words, plan) %}
     {%- set aliases, text = modules.re.findall('subqueryalias (.+)', plan | lower | replace('`', '')), [] -%}
     {%- for word in words if word[-1] != "'" -%} {%- do text.append(word) -%} {%- endfor -%}
@@ -176,10 +173,7 @@
 {% endmacro %}
 
 
-{#-
-    Return the names of functions that may return different values for the same row, as Spark prints these names. test_functions_of_spark.py tries all
-    functions of Spark.
--#}
+{#- Return the functions, as Spark prints them, that may return different values for the same row. A test tries all functions of Spark. -#}
 {% macro _unrepeatable_functions() %}
     {{ return([
         'rand', 'randn', 'random', 'randstr', 'uniform', 'uuid', 'shuffle', 'monotonically_increasing_id', 'spark_partition_id',
@@ -222,10 +216,8 @@
 {% endmacro %}
 
 
-{#-
-    True if an expression of the query uses a column of a type with a time zone. False if the query only passes such columns on. The result is true as
-    well if the entries of the topmost projection cannot be separated, or if a lower projection has an expression.
--#}
+{#- True if an expression of the query uses a column of a type with a time zone. False if the query only passes such columns on. The result is true as
+    well if the entries of the topmost projection cannot be separated, or if a lower projection has an expression. -#}
 {% macro _computes_moments(explained) %}
     {%- set types, moments, passed, computed, projections = {}, {}, {}, [], [] -%}
     {%- for column in explained.upstream_columns -%} {%- do types.update({column.name: column.type}) -%} {%- endfor -%}

@@ -68,8 +68,8 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
 {#-
     Return the result of explain_query for the query without its volatile columns, and this query as 'query'. So the plans, the settings that they
     need and the words of the query do not depend on the expressions of these columns. Refuse a query that uses a volatile column anywhere else: the
-    optimized plan still has the expression of get_lasting_query, although the column itself is not selected. A volatile column may also be one that
-    only an inner query has. `read`: see explain_query; `explained`: the facts about the whole query.
+    optimized plan still has the expression of get_lasting_query, although the column itself is not selected. `explained`: the facts about the whole
+    query. `read`: see explain_query.
 -#}
 {% macro explain_lasting_query(backfill, read, explained) %}
     {%- set volatile, analyzed, returned = backfill.options.volatile_columns, [], dbt_backfill.parse_columns(explained.columns) -%}
@@ -78,10 +78,8 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
     {%- set query = dbt_backfill.get_lasting_query(backfill.query, volatile) -%}
     {%- set lasting = dbt_backfill.explain_query(query, backfill.upstream.relation, backfill.options.unique_key, read, left_out) -%}
     {%- if lasting is none or '__bf_volatile' in lasting.optimized | join('\n') -%}
-        {%- do dbt_backfill.refuse(
-            'its query uses a column of volatile_columns (' ~ volatile | join(', ') ~ ') in a filter or in another column',
-            'Remove this use: the rows of the MV and its other columns must not depend on the run'
-        ) -%}
+        {%- do dbt_backfill.refuse('its query uses a column of volatile_columns (' ~ volatile | join(', ') ~ ') in a filter or in another column',
+            'Remove this use: the rows of the MV and its other columns must not depend on the run') -%}
     {%- endif -%}
     {%- for line in lasting.analyzed -%}
         {%- do analyzed.append(modules.re.sub('nullif\\(uuid\\([^()]*\\([^()]*\\)\\), __bf_volatile\\)', '', line)) -%}
@@ -149,10 +147,7 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
 {% endmacro %}
 
 
-{#-
-    Return the operator of a line of a plan: `Relation` for every operator that reads a table; '' if the line continues a string literal of the
-    previous line.
--#}
+{#- Return the operator of a line of a plan: `Relation` for a table; '' if the line continues a string literal of the line before. -#}
 {% macro plan_operator(line) %}
     {%- set match = modules.re.match("[\\s:]*[+:]- '?(\\w+)", line) -%}
     {%- set name = match.group(1) if match else '' -%}

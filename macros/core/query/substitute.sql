@@ -30,10 +30,8 @@
 {% endmacro %}
 
 
-{#-
-    Return the words and signs of a query in order, without comments. A string literal is one word, and a name in backticks is one word. If `spaced`,
-    a word begins with the white space before it, so the joined words are the query again. White space replaces each comment.
--#}
+{#- Return the words and signs of a query in order, without comments. A string literal is one word, and a name in backticks is one word. If `spaced`,
+    a word begins with the white space before it, so the joined words are the query again. White space replaces each comment. -#}
 {% macro get_words(query, spaced=false) %}
     {%- set words, space = [], '\\s*' if spaced else '' -%}
     {%- for token in dbt_backfill.tokens(query | trim | trim(';')) if token.kind != 'comment' -%}
@@ -103,15 +101,6 @@
 {% endmacro %}
 
 
-{#- Refuse a name in volatile_columns without an expression of that name: its text would not be left out. -#}
-{% macro check_volatile_columns(query, volatile) %}
-    {%- for name in volatile if '__bf_volatile' not in dbt_backfill.get_lasting_query(query, [name]) -%}
-        {%- do dbt_backfill.refuse("volatile_columns contains '" ~ name ~ "', but its query has no expression that ends with AS " ~ name,
-            'Write <expression> AS ' ~ name ~ ', or remove the name from volatile_columns') -%}
-    {%- endfor -%}
-{% endmacro %}
-
-
 {#-
     Return the model's query with its upstream replaced by a name that `get_query_sql` defines, and without comments at its end.
 
@@ -168,10 +157,8 @@ select * from (
 {%- endmacro %}
 
 
-{#-
-    Return those of the upstream's columns (`names`) that a query names, in upper or lower case. The argument `query` is a result of
-    `substitute_upstream`. Return all columns if the query may read columns that it does not name.
--#}
+{#- Return those of the upstream's columns (`names`) that a query names, in upper or lower case. The argument `query` is a result of
+    `substitute_upstream`. Return all columns if the query may read columns that it does not name. -#}
 {% macro get_named_columns(query, names) %}
     {%- set words, named, found = dbt_backfill.get_words(query), {}, [] -%}
     {#- After one of these words, a bracket does not begin a list of column aliases as in `from orders as t(k, v)`. -#}

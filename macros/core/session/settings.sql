@@ -12,11 +12,9 @@
 {% endmacro %}
 
 
-{#-
-    Return a SQL map of the three settings that a plan records only if its query depends on them, see find_used_settings. Users often set these
+{#- Return a SQL map of the three settings that a plan records only if its query depends on them, see find_used_settings. Users often set these
     settings, and the defaults depend on the machine. Spark SQL has a function that returns the time zone, but no function that returns the other two
-    settings. For these two, the map has expressions whose results depend on the setting.
--#}
+    settings. For these two, the map has expressions whose results depend on the setting. -#}
 {% macro common_settings_sql() -%}
     map(
         'spark.sql.session.timeZone', cast(current_timezone() as string),
@@ -68,10 +66,8 @@
 {% endmacro %}
 
 
-{#-
-    Return the settings that change the result of a query: {name: text}. A setting of common_settings_sql is returned only if its name is in `common`.
-    For a state, `common` has all three settings. For a plan, `common` has the settings on which the plan's query depends.
--#}
+{#- Return the settings that change the result of a query: {name: text}. A setting of common_settings_sql is returned only if its name is in `common`.
+    For a state, `common` has all three settings. For a plan, `common` has the settings on which the plan's query depends. -#}
 {% macro get_result_settings(settings, common) %}
     {%- set found = {} -%}
     {%- for name, value in settings.items() if name in common or dbt_backfill.default_of_result_setting(name) is not none -%}
@@ -81,20 +77,14 @@
 {% endmacro %}
 
 
-{#-
-    Return the settings that change the result of a query. This macro sends a statement to read the settings of common_settings_sql. (A run that reads
-    a state reads these settings together with the state.)
--#}
+{#- Return the settings that change the result of a query, in a run that reads no state with the settings of common_settings_sql. -#}
 {% macro read_result_settings(settings) %}
     {%- set common = dbt_backfill.run_json('read the common settings', 'select to_json(' ~ dbt_backfill.common_settings_sql() ~ ')')[0] -%}
     {{ return(dbt_backfill.get_result_settings(dict(settings, **common), common)) }}
 {% endmacro %}
 
 
-{#-
-    Refuse a session with settings under which barriers are not exact. Each run checks the settings before it reads its state, because some of these
-    settings make Spark return an older state.
--#}
+{#- Refuse a session in which barriers are not exact. A run calls this before it reads its state: some settings show an older state. -#}
 {% macro check_settings(backfill, settings) %}
     {#- 'value': a regular expression for the refused values, in lower case; 'is': the value's name in a message; 'does': the effect of the value on
         Spark; 'to_do': the hint; 'format': the file_format of the MVs for which the value is refused; absent if the value is refused for all MVs. -#}
@@ -139,11 +129,9 @@
 {% endmacro %}
 
 
-{#-
-    Refuse an Iceberg catalog that caches its tables: a session would not see the commits that another session made in the last 30 s. So a run might
+{#- Refuse an Iceberg catalog that caches its tables: a session would not see the commits that another session made in the last 30 s. So a run might
     use an old state, a fence might not stop a stale run, or an upstream might be behind its change table. Also refuse a catalog that overrides a
-    table property on which exactness depends.
--#}
+    table property on which exactness depends. -#}
 {% macro check_iceberg_catalogs(backfill, settings) %}
     {%- set tables = [backfill.mv] if backfill.options.file_format == 'iceberg' else [] -%}
     {%- set followed = [backfill.upstream, backfill.feed] if backfill.feed else [(backfill.upstream or {}).get('feed')] -%}

@@ -23,9 +23,7 @@
     {%- endfor -%}
     {{ return({'recorded': recorded, 'derived': dict(derived, **{
         'mv_snapshot_id': 'barrier.mv_version',
-        'unique_key': 'barrier.key.name',
-        'upstream_key': 'barrier.key.upstream',
-        'key_types': 'barrier.key.type',
+        'unique_key': 'barrier.key.name', 'upstream_key': 'barrier.key.upstream', 'key_types': 'barrier.key.type',
         'vnode_row_counts': 'transform_keys(barrier.vnode_row_counts, (vnode, rows) -> cast(vnode as int))',
     })}) }}
 {% endmacro %}
@@ -96,11 +94,9 @@
 {%- endmacro %}
 
 
-{#-
-    Return statements of a script that add a barrier to the history. The script has just committed this barrier; its variable `state` has the barrier.
+{#- Return statements of a script that add a barrier to the history. The script has just committed this barrier; its variable `state` has the barrier.
     The history has all earlier barriers, so an INSERT is enough, and the INSERT reads no table. The script may have been executed twice, or another
-    run may have committed the barrier. The id `committed_by` shows which execution has committed the barrier: only this execution writes it.
--#}
+    run may have committed the barrier. The id `committed_by` shows which execution has committed the barrier: only this execution writes it. -#}
 {% macro get_last_barrier_statements(relations, epoch) -%}
     {%- set last = "get_json_object(state, '$.last')" -%}
     if get_json_object({{ last }}, '$.committed_by') = get_json_object(outcome, '$.committed_by') then

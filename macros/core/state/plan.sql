@@ -68,10 +68,8 @@
 {%- endmacro %}
 
 
-{#-
-    Return statements of a script that store a plan, if no plan is stored for its epoch yet. If two runs store a plan at the same time, only one plan
-    is stored. Both runs then execute this plan. The last statement selects the stored plan, see get_next_plan_sql.
--#}
+{#- Return statements of a script that store a plan, if no plan is stored for its epoch yet. If two runs store a plan at the same time, only one plan
+    is stored. Both runs then execute this plan. The last statement selects the stored plan, see get_next_plan_sql. -#}
 {% macro get_store_plan_statements(backfill, plan, known=[]) -%}
     set planned = {{ dbt_backfill.get_plan_json_sql(plan) }};
     {% set sql -%}
@@ -80,9 +78,7 @@
             plan = if(vnode = 0, __bf_planned__, null)
         where epoch = {{ plan.epoch - 1 }} and plan_id is null
     {%- endset -%}
-    {{ dbt_backfill.get_state_statement(
-        backfill, sql, {'__bf_planned__': dbt_backfill.literal_expression('planned', 'string')}
-    ) }}
+    {{ dbt_backfill.get_state_statement(backfill, sql, {'__bf_planned__': dbt_backfill.literal_expression('planned', 'string')}) }}
     {{ dbt_backfill.get_next_plan_sql(backfill, plan, known) }};
 {%- endmacro %}
 

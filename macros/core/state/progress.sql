@@ -33,15 +33,13 @@
 {% endmacro %}
 
 
-{#-
-    Return a select of one row per MV. `progress` is the share of the upstream's rows that were read. While columns are being filled, `progress` is
+{#- Return a select of one row per MV. `progress` is the share of the upstream's rows that were read. While columns are being filled, `progress` is
     the share of the MV's rows for which the columns were filled. Rows that were deleted upstream after they were read still count. So the share is
-    kept below 1 until no rows are left to read. `also`: the SQL of one more column, over a row of `measured`, see get_measured_sql.
--#}
+    kept below 1 until no rows are left to read. `also`: the SQL of one more column, over a row of `measured`, see get_measured_sql. -#}
 {% macro get_progress_sql(backfills, also=none) -%}
     {#- These values are computed here. All other values are columns of `measured` with the same names. -#}
     {%- set values = {
-        'backfill_finished': 'complete', 'progress': dbt_backfill._progress_expression('complete', 'rows_done', 'rows_total'),
+        'backfill_finished': 'complete', 'progress': dbt_backfill._progress_expression('rows_done', 'rows_total'),
         'upstream_row_count': 'barrier.upstream_row_count', 'rows_left': 'left_to_read',
         'rows_per_second': 'if(complete, null, rows_per_second)',
         'seconds_left': 'if(complete, 0, if(allowed.rate_limit = 0, null, left_to_read / rows_per_second))',
@@ -100,9 +98,9 @@
 {%- endmacro %}
 
 
-{#- Return a share from 0 to 1. It is 1 only if `complete` is true. -#}
-{% macro _progress_expression(complete, done, total) -%}
-    case when {{ complete }} then 1 when coalesce({{ total }}, 0) = 0 then 0 else least({{ done }} / {{ total }}, 0.999) end
+{#- Return a share from 0 to 1. It is 1 only if the column `complete` is true. -#}
+{% macro _progress_expression(done, total) -%}
+    case when complete then 1 when coalesce({{ total }}, 0) = 0 then 0 else least({{ done }} / {{ total }}, 0.999) end
 {%- endmacro %}
 
 
@@ -130,10 +128,8 @@
 {%- endmacro %}
 
 
-{#-
-    Return a select of the rows of `states` with more columns: 'barrier', 'is_filling', 'sweeping', 'complete', 'rows_done', 'rows_total' and
-    'left_to_read', by the rules of get_filling, is_sweeping and the test backfill_complete.
--#}
+{#- Return a select of the rows of `states` with more columns: 'barrier', 'is_filling', 'sweeping', 'complete', 'rows_done', 'rows_total' and
+    'left_to_read', by the rules of get_filling, is_sweeping and the test backfill_complete. -#}
 {% macro get_measured_sql() -%}
     {%- set fields = dbt_backfill.string_literal(
         'backfill_id string, kind string, fills array<struct<name string>>, last_fill boolean, filled_row_count bigint, sweeps boolean, '
@@ -200,11 +196,9 @@
 {%- endmacro %}
 
 
-{#-
-    Return a select of the last barriers of each MV, from the history and from the progress table, with the time when each barrier began. This is the
+{#- Return a select of the last barriers of each MV, from the history and from the progress table, with the time when each barrier began. This is the
     time of the previous commit if the same invocation made both barriers, else the time of the barrier's plan. `more`: further columns, {name: type},
-    which both the history and the stored barriers have.
--#}
+    which both the history and the stored barriers have. -#}
 {% macro get_timed_barriers_sql(backfills, more={}) -%}
     {%- set columns = dict({
         'backfill_id': 'string', 'epoch': 'bigint', 'kind': 'string', 'sweeps': 'boolean', 'range_row_count': 'bigint',
@@ -237,15 +231,13 @@
 {%- endmacro %}
 
 
-{#-
-    Return a select of one row per vnode. The upstream's rows are not counted per vnode, so every vnode is assumed to have the same number of rows.
-    Vnodes at the same position have the same progress.
--#}
+{#- Return a select of one row per vnode. The upstream's rows are not counted per vnode, so every vnode is assumed to have the same number of rows.
+    Vnodes at the same position have the same progress. -#}
 {% macro get_progress_of_vnodes_sql(backfills) -%}
     {%- set rows_done = 'if(is_filling, barrier.filled_row_count, sum(row_count) over same_position / count(*) over same_position)' -%}
     {%- set values = {
         'backfill_finished': 'complete',
-        'progress': dbt_backfill._progress_expression('complete', rows_done, 'if(is_filling, total_row_count, about)'),
+        'progress': dbt_backfill._progress_expression(rows_done, 'if(is_filling, total_row_count, about)'),
         'upstream_row_count': 'if(complete, row_count, greatest(round(about), row_count))',
     } -%}
     {%- set columns = [] -%}

@@ -53,11 +53,9 @@
 {%- endmacro %}
 
 
-{#-
-    Return a select of one row per barrier, with the total number of rows that had been read at its end. The history does not store this total. A
+{#- Return a select of one row per barrier, with the total number of rows that had been read at its end. The history does not store this total. A
     reset or a sweep starts a new total. A barrier after the last start has the number in the state minus the rows that later barriers read. An
-    earlier barrier has the sum of the rows that were read since its total started; null if this start is not known.
--#}
+    earlier barrier has the sum of the rows that were read since its total started; null if this start is not known. -#}
 {% macro _get_reported_barriers_sql(backfills) -%}
     {%- set more = {
         'reason': 'string', 'upstream_row_count': 'bigint', 'changed_row_count': 'bigint', 'deleted_row_count': 'bigint',

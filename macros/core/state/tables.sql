@@ -26,35 +26,25 @@
 {% endmacro %}
 
 
-{#-
-    Return the id of the MV whose next generation has this state. Return none if the state does not exist, or is not the state of a next generation: a
-    user may have another MV that is called `<mv>__next`.
--#}
+{#- Return the id of the MV whose next generation has this state; none without a state, or if a user has called an MV `<mv>__next`. -#}
 {% macro read_next_of(next) %}
     {{ return(dbt_backfill.read_listed_properties(dbt_backfill.load_table(next.progress), next.progress).get('dbt_backfill.next_of')) }}
 {% endmacro %}
 
 
-{#-
-    Return the names of the tables beside the MV, such as `barriers` for `<mv>__barriers`, in the order in which the tables are dropped. The state
-    comes last.
--#}
+{#- Return the names of the tables beside the MV, such as `barriers` for `<mv>__barriers`, in the order in which they are dropped. -#}
 {% macro companion_names() %}
     {{ return(['barriers', 'controls', 'staged', 'replica', 'progress']) }}
 {% endmacro %}
 
 
-{#-
-    Return the tables of an MV, see get_relations. Refuse the MV if another node of the project makes a table with the name of the MV's state, history,
-    live view or next generation. Otherwise dbt would replace one of the two tables by the other, or this package would treat the other node's table
-    as a table of the MV.
--#}
+{#- Return the tables of an MV, see get_relations. Refuse the MV if another node of the project makes a table with the name of the MV's state,
+    history, live view or next generation. Otherwise dbt would replace one of the two tables by the other, or this package would treat the other
+    node's table as a table of the MV. -#}
 {% macro get_checked_relations(mv, options) %}
     {%- set relations = dbt_backfill.get_relations(mv) -%}
-    {%- set own, next = [], dbt_backfill.get_next_relations(relations.mv).values() | list if options.full_refresh_mode == 'beside' else [] -%}
-    {%- for name in dbt_backfill.companion_names() + (['live'] if options.live_view else []) -%}
-        {%- do own.append(relations[name]) -%}
-    {%- endfor -%}
+    {%- set own, next = [], dbt_backfill.get_next_relations(mv).values() | list if options.full_refresh_mode == 'beside' else [] -%}
+    {%- for name in dbt_backfill.companion_names() + (['live'] if options.live_view else []) -%} {%- do own.append(relations[name]) -%} {%- endfor -%}
     {%- for relation in own + next -%}
         {%- set node = dbt_backfill.find_maker(relation) -%}
         {%- if node is not none -%}
@@ -117,8 +107,7 @@
 {% endmacro %}
 
 
-{#- Return the current version of a table of an MV, as text; `none` for an Iceberg table without a snapshot. `relations`: with the entry
-    'options'. -#}
+{#- Return the current version of a table of an MV, as text; `none` for an Iceberg table without a snapshot. -#}
 {% macro read_version(relations, table) %}
     {%- set relation = relations[table] -%}
     {%- if relations.options.file_format == 'iceberg' -%}
@@ -132,19 +121,12 @@
 
 {#- True if `relation` exists now and belongs to the backfill with the id `id`. -#}
 {% macro exists_with_id(relation, id) %}
-    {{ return(dbt_backfill.find_table(relation) is not none
-        and dbt_backfill.read_table_properties(relation).get('dbt_backfill.id') == id) }}
+    {{ return(dbt_backfill.find_table(relation) is not none and dbt_backfill.read_table_properties(relation).get('dbt_backfill.id') == id) }}
 {% endmacro %}
 
 
-{#-
-    Create the tables of a missing MV without a barrier. In a run that reads nothing, the MV is empty. In a takeover, an existing table becomes the
-    MV. Return the state of the MV.
-
-    Arguments:
-      columns (list): see prepare_creation; none if they are not known yet.
-      making (list): see get_create_statements.
--#}
+{#- Create the tables of a missing MV without a barrier. In a run that reads nothing, the MV is empty. In a takeover, an existing table becomes the
+    MV. Return the state of the MV. `columns`: see prepare_creation; none if they are not known yet. `making`: see get_create_statements. -#}
 {% macro create_backfill(backfill, state, columns=none, making=none) %}
     {%- set columns = columns or dbt_backfill.prepare_creation(backfill) -%}
     {%- set sql -%}
@@ -160,11 +142,9 @@
 {% endmacro %}
 
 
-{#-
-    Refuse an MV that does not belong to the state. This happens in three cases. Another run has created the state. This run has replaced the state of
+{#- Refuse an MV that does not belong to the state. This happens in three cases. Another run has created the state. This run has replaced the state of
     another run that was still alive, and the other run created its MV at the same time. Or another program, such as a pre-hook, has created a table
-    of this name after dbt listed the tables: `create table if not exists` succeeds even if another table of this name exists.
--#}
+    of this name after dbt listed the tables: `create table if not exists` succeeds even if another table of this name exists. -#}
 {% macro check_created(backfill, state, backfill_id, is_ours=true) %}
     {%- set belongs = is_ours and dbt_backfill.read_table_properties(backfill.mv).get('dbt_backfill.id') == backfill_id -%}
     {%- if not belongs and (not is_ours or state.committed.get('replaces')) -%}
@@ -188,11 +168,8 @@
     `creation` is the plan of epoch 0: the MV has no rows, and no vnode has started. Its kind is `create`. If the MV's table exists already, the kind
     says how the table becomes the MV, see find_takeover. The backfill_id of this plan is stored as the table property `dbt_backfill.id` of both
     tables. If two first runs are alive at the same time, only one of them creates the progress table, with its own plans for the epochs 0 and 1. The
-    other run reads the id and the plan from the progress table. It makes the MV only if both runs have the same query (`is_ours`).
-
-    Arguments:
-      first (dict): the plan of the first barrier; none if no barrier follows.
-      making (list): the statements that turn an existing table into the MV; none if the MV is a new table.
+    other run reads the id and the plan from the progress table. It makes the MV only if both runs have the same query (`is_ours`). `first`: the plan
+    of the first barrier; none if no barrier follows. `making`: the statements that turn an existing table into the MV; none for a new table.
 -#}
 {% macro get_create_statements(relations, creation, columns, first=none, making=none) -%}
     {%- set progress, next_of = relations.progress.render(), {} -%}
@@ -251,8 +228,7 @@
     } -%}
     {%- if first -%}
         {%- do values.update({
-            'plan_id': dbt_backfill.string_literal(first.plan_id),
-            'plan_kind': dbt_backfill.string_literal(first.kind),
+            'plan_id': dbt_backfill.string_literal(first.plan_id), 'plan_kind': dbt_backfill.string_literal(first.kind),
             'plan': 'if(id = 0, ' ~ dbt_backfill.get_plan_json_sql(first) ~ ', null)',
         }) -%}
     {%- endif -%}

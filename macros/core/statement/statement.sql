@@ -24,10 +24,8 @@
 {% endmacro %}
 
 
-{#-
-    Run a statement that may fail. Return {'table': its result, none if it failed, 'error': the text of Spark's error, or none}. Without the
-    adapter, an error ends the run, because Jinja cannot catch it.
--#}
+{#- Run a statement that may fail. Return {'table': its result, none if it failed, 'error': the text of Spark's error, or none}. Without the adapter,
+    an error ends the run, because Jinja cannot catch it. -#}
 {% macro try_table(step, sql) %}
     {%- if adapter.type() == 'spark_backfill' -%}
         {{ return(adapter.attempt('/* ' ~ (this if this is defined else 'dbt_backfill') ~ ': ' ~ step ~ ' */\n' ~ sql)) }}
@@ -44,10 +42,8 @@
 {%- endmacro %}
 
 
-{#-
-    Return a statement of a script that executes `sql`, but ignores a conflict with another statement that writes the same table at the same time.
-    This works on Delta only; on Iceberg the conflict raises an error. `noted`: a statement that the script executes after such a conflict, or ''.
--#}
+{#- Return a statement of a script that executes `sql`, but ignores a conflict with another statement that writes the same table at the same time.
+    This works on Delta only; on Iceberg the conflict raises an error. `noted`: a statement that the script executes after such a conflict, or ''. -#}
 {% macro get_yielding_sql(sql, file_format, noted='') -%}
     {%- if file_format == 'delta' -%}
     begin
@@ -96,10 +92,8 @@
 {% endmacro %}
 
 
-{#-
-    Return SQL for a type that Spark has printed. A printed `timestamp` has a time zone. In SQL the setting spark.sql.timestampType decides if the
-    word `timestamp` means a type without a time zone. So this macro writes `timestamp_ltz`. The names of fields do not change.
--#}
+{#- Return SQL for a type that Spark has printed. A printed `timestamp` has a time zone. In SQL the setting spark.sql.timestampType decides if the
+    word `timestamp` means a type without a time zone. So this macro writes `timestamp_ltz`. The names of fields do not change. -#}
 {% macro type_sql(type) -%}
     {%- set parts = [] -%}
     {%- for part in modules.re.split('(`[^`]*`)', type) -%}

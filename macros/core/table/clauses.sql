@@ -4,11 +4,9 @@
 {% endmacro %}
 
 
-{#-
-    Return the properties that this package sets on the MV, including the properties on which exactness depends. A copy of the MV has the same
+{#- Return the properties that this package sets on the MV, including the properties on which exactness depends. A copy of the MV has the same
     properties; it is recognized because one of the properties has the name of the MV. The properties also remove the mark that adopt_table has set on
-    a table.
--#}
+    a table. -#}
 {% macro own_mv_properties(mv, backfill_id) %}
     {%- set own = dict(dbt_backfill.own_table_properties(backfill_id), **{'dbt_backfill.mv': mv.render(), 'dbt_backfill.adopt': ''}) -%}
     {{ return(dict(dbt_backfill.exact_table_properties(), **own)) }}
@@ -74,19 +72,6 @@
 
 
 {#-
-    Switch the change data feed of an existing Delta MV on, if another backfilled_mv follows the MV now. The follower has not begun yet: without the
-    feed its first run is refused. `found`: see read_mv; none if the MV does not exist.
--#}
-{% macro run_switch_of_feed(backfill, found) %}
-    {%- set name = 'delta.enableChangeDataFeed' -%}
-    {%- if found and dbt_backfill.get_file_format() == 'delta' and name not in found.properties
-            and name not in (config.get('tblproperties') or {}) and dbt_backfill.has_follower(model.unique_id) -%}
-        {%- do dbt_backfill.run_table('switch the change data feed on', dbt_backfill.get_set_properties_sql(backfill.mv, {name: 'true'})) -%}
-    {%- endif -%}
-{% endmacro %}
-
-
-{#-
     Return the properties on which exactness depends, for every table of an MV. These properties override the properties that the user, the session or
     the catalog sets for new tables. With `snapshot` isolation, two runs could both write the same range. With write-audit-publish, a session that
     sets `spark.wap.branch` or `spark.wap.id` writes to a branch or a staged snapshot that no reader sees. If a table accepts any schema, a MERGE
@@ -104,8 +89,7 @@
 {% endmacro %}
 
 
-{#- Return the properties that Delta needs for columns with these names and types. When a table is replaced, Delta does not enable the needed table
-    features itself. -#}
+{#- Return the properties that Delta needs for columns with these names and types. Delta does not set them when it replaces a table. -#}
 {% macro get_needed_features(column_names, types) %}
     {#- Delta allows a name with one of these characters only with column mapping. -#}
     {%- set properties = {'delta.columnMapping.mode': 'name'} if modules.re.search('[ ,;{}()\\n\\t=]', column_names | join) else {} -%}

@@ -1,7 +1,5 @@
-{#-
-    Return the columns of a query, as a list of {'name', 'type'}. Spark prints a type without the quotes that names of fields need in SQL, and
-    shortens a struct of more than 25 fields. This macro corrects both.
--#}
+{#- Return the columns of a query, as a list of {'name', 'type'}. Spark prints a type without the quotes that names of fields need in SQL, and
+    shortens a struct of more than 25 fields. This macro corrects both. -#}
 {% macro get_query_columns(query) %}
     {%- set sql, columns = 'describe query\n' ~ query | trim | trim(';'), [] -%}
     {%- set rows = dbt_backfill.run_table('describe the query', sql) -%}
@@ -50,11 +48,9 @@
 {% endmacro %}
 
 
-{#-
-    Return for each table the columns that contain a char(n): {name in lower case: the char(n)}. Spark pads the values of such a column with blanks,
+{#- Return for each table the columns that contain a char(n): {name in lower case: the char(n)}. Spark pads the values of such a column with blanks,
     so the values differ from those of a string column. A select, and the description of a Delta table, show the type string. Only Spark's plan shows
-    the padding.
--#}
+    the padding. -#}
 {% macro find_char_columns(relations) %}
     {%- set selects, found = [], [{}] -%}
     {%- for relation in relations -%} {%- do selects.append('select 1 from ' ~ relation.render()) -%} {%- endfor -%}
@@ -81,10 +77,8 @@
 {% endmacro %}
 
 
-{#-
-    Refuse columns that the MV's format does not support with these properties. Without this check, a run would fail later: after the state exists, or
-    at the first row or change. `columns`: the result of get_query_columns.
--#}
+{#- Refuse columns that the MV's format does not support with these properties. Without this check, a run would fail later: after the state exists, or
+    at the first row or change. `columns`: the result of get_query_columns. -#}
 {% macro check_columns(columns, properties) %}
     {%- set names = columns | map(attribute='name') | map('lower') | list -%}
     {%- for name in names if names.count(name) > 1 -%}
@@ -168,10 +162,8 @@
 {%- endmacro %}
 
 
-{#-
-    Return a SQL expression that is true if two rows of these columns differ. Rows with a variant always count as different, because different
-    variants may have the same JSON. An example is a date and the string of this date.
--#}
+{#- Return a SQL expression that is true if two rows of these columns differ. Rows with a variant always count as different, because different
+    variants may have the same JSON. An example is a date and the string of this date. -#}
 {% macro rows_differ(columns, left, right) -%}
     {%- if modules.re.search('\\bvariant\\b', columns | map(attribute='type') | join(' ')) -%} {{ return('true') }} {%- endif -%}
     {%- set rights, different = dbt_backfill.comparable_columns(columns, right ~ '.'), [] -%}
@@ -182,10 +174,7 @@
 {%- endmacro %}
 
 
-{#-
-    Refuse new columns of the query (`columns`) if they cannot be added to the MV. `left`: the names of columns that an earlier plan was to drop but
-    may not have dropped.
--#}
+{#- Refuse new columns of the query if the MV cannot get them. `left`: the names of columns that a given-up plan may not have dropped. -#}
 {% macro check_new_columns(mv, properties, columns, left) %}
     {%- if not columns -%} {{ return(none) }} {%- endif -%}
     {%- do dbt_backfill.check_columns(columns, properties) -%}
@@ -229,10 +218,7 @@
 {% endmacro %}
 
 
-{#-
-    True if an ALTER of the MV's format can change `type` to `wider` without changing any value: by Iceberg's type promotion, or by Delta's
-    type widening.
--#}
+{#- True if an ALTER can change `type` to `wider` without changing any value: by Iceberg's type promotion, or by Delta's type widening. -#}
 {% macro can_widen(type, wider) %}
     {%- if [type, wider] in [['int', 'bigint'], ['float', 'double']] -%} {{ return(true) }} {%- endif -%}
     {%- set wholes, is_delta, decimal = ['tinyint', 'smallint', 'int', 'bigint'], dbt_backfill.get_file_format() == 'delta', type -%}
@@ -248,11 +234,9 @@
 {% endmacro %}
 
 
-{#-
-    Refuse columns that cannot be dropped or widened in this table. On Delta, dropping and widening each need a property that upgrades the table's
+{#- Refuse columns that cannot be dropped or widened in this table. On Delta, dropping and widening each need a property that upgrades the table's
     protocol. Other readers may be unable to read the table after the upgrade. So the user has to set the property. `columns`: {'fills', 'drops'}, see
-    find_other_columns.
--#}
+    find_other_columns. -#}
 {% macro check_altered_columns(mv, properties, columns) %}
     {%- set changes, table, undo = [], mv.render(), 'Undo the change, or rebuild the MV with --full-refresh' -%}
     {%- for name in columns.drops -%}

@@ -1,7 +1,4 @@
-{#-
-    Return the columns of the model's query. Refuse options and columns with which a run would fail later: after the state exists, or at the first row
-    or change.
--#}
+{#- Return the columns of the model's query. Refuse options and columns with which a run would fail after the state exists. -#}
 {% macro prepare_creation(backfill) %}
     {#- Read the columns from the query that a barrier executes, and not from the model's text. In the executed query, the upstream has no metadata
         columns and no branches. -#}
@@ -41,10 +38,7 @@
 {% endmacro %}
 
 
-{#-
-    Refuse to rebuild a Delta table at another location. Delta replaces a table only at the table's own location, so the rebuild would fail after its
-    plan is stored.
--#}
+{#- Refuse to rebuild a Delta table at another location. Delta would refuse it only after the plan of the rebuild is stored. -#}
 {% macro check_location(mv) %}
     {%- if dbt_backfill.get_file_format() != 'delta' or not config.get('location_root') -%} {{ return(none) }} {%- endif -%}
     {%- set found = ((dbt_backfill.load_table(mv) or {}).information or '').partition('Location: ')[2].split('\n')[0] -%}
@@ -63,7 +57,7 @@
 {% endmacro %}
 
 
-{#- Return the statement that creates an empty MV with the columns of the model's query, if it does not exist. -#}
+{#- Return the statement that creates an empty MV with these columns, if it does not exist. -#}
 {% macro get_create_mv_sql(mv, columns, backfill_id) -%}
     create table if not exists {{ mv.render() }} ({{ dbt_backfill.column_definitions(columns) }})
     {{ dbt_backfill.mv_clauses(mv, columns, backfill_id) }}
@@ -81,10 +75,7 @@
 {%- endmacro %}
 
 
-{#-
-    Return the clauses for the format, location, properties and layout of the MV. With `buckets`, `clustered_by` has dbt-spark's meaning; without
-    `buckets` it means liquid clustering.
--#}
+{#- Return the format, location, properties and layout of the MV. `clustered_by` means liquid clustering, unless `buckets` is set. -#}
 {% macro mv_clauses(mv, columns, backfill_id) -%}
     {%- set types = columns | map(attribute='type') | list -%}
     {%- set names = columns | map(attribute='name') | list + modules.re.findall('`([^`]*)`', types | join(' ')) -%}
@@ -206,10 +197,8 @@
 {% endmacro %}
 
 
-{#-
-    Give an existing MV the constraints of the current contract. New constraints are added if all rows fulfil them. Constraints that are no longer in
-    the contract are dropped. If no constraint changed, this macro sends no statement. `properties`: the MV's properties as this run found them.
--#}
+{#- Give an existing MV the constraints of the current contract. New constraints are added if all rows fulfil them. Constraints that are no longer in
+    the contract are dropped. If no constraint changed, this macro sends no statement. `properties`: the MV's properties as this run found them. -#}
 {% macro apply_constraints(backfill, properties) %}
     {%- set wanted, present, statements = dbt_backfill.get_constraints(), {}, [] -%}
     {#- Spark may hide the property, if a constraint's name looks like a secret. -#}

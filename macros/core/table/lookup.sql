@@ -13,10 +13,7 @@
 {% endmacro %}
 
 
-{#-
-    True if dbt's cache lists a table. This macro sends no statement. The result is always false for a table of another catalog, because the cache
-    does not list such tables.
--#}
+{#- True if dbt's cache lists a table; this sends no statement. The cache lists no table of another catalog. -#}
 {% macro is_listed(relation) %}
     {{ return(dbt_backfill.get_catalog(relation) is none and dbt_backfill.load_table(relation) is not none) }}
 {% endmacro %}
@@ -58,10 +55,8 @@
 {% endmacro %}
 
 
-{#-
-    Return the table properties of a relation. Spark shows `*********(redacted)` for a property if its name or value looks like a secret or a URL. An
-    example is a constraint of a column `url`. For a Delta table, DESCRIBE DETAIL shows all properties, unless `with_hidden` is false.
--#}
+{#- Return the table properties of a relation. Spark shows `*********(redacted)` for a property if its name or value looks like a secret or a URL. An
+    example is a constraint of a column `url`. For a Delta table, DESCRIBE DETAIL shows all properties, unless `with_hidden` is false. -#}
 {% macro read_table_properties(relation, with_hidden=true) %}
     {%- set properties = {} -%}
     {%- for row in dbt_backfill.run_table('describe ' ~ relation.identifier, 'show tblproperties ' ~ relation.render()) -%}
@@ -74,8 +69,7 @@
 {% endmacro %}
 
 
-{#- Return the table properties of a relation; {} if the relation is a view or does not exist. `existing`: the result of the lookup of the
-    relation. -#}
+{#- Return the table properties of a relation; {} if the result of its lookup, `existing`, is a view or none. -#}
 {% macro read_listed_properties(existing, relation) %}
     {{ return({} if existing is none or existing.is_view else dbt_backfill.read_table_properties(relation)) }}
 {% endmacro %}
@@ -87,11 +81,9 @@
 {% endmacro %}
 
 
-{#-
-    Return the detail of a Delta table: {'id', 'properties', 'partitions': the names of the columns by which it is partitioned, as text}. With
+{#- Return the detail of a Delta table: {'id', 'properties', 'partitions': the names of the columns by which it is partitioned, as text}. With
     `method: session`, dbt returns JSON. The text of a Thrift server has no spaces and no escaped quotes, so another statement reads the properties.
-    If Spark hides a property there, its value is the text between its name and the name of the next property.
--#}
+    If Spark hides a property there, its value is the text between its name and the name of the next property. -#}
 {% macro read_delta_detail(relation) %}
     {%- set row = dbt_backfill.run_table('describe ' ~ relation.identifier, 'describe detail ' ~ relation.render())[0] -%}
     {%- set text, properties = row['properties'], fromjson(row['properties']) if row['properties'] is string else row['properties'] -%}
@@ -107,31 +99,25 @@
 {% endmacro %}
 
 
-{#-
-    Return the newest entries of a Delta table's log, newest first: a list of {'version', 'committed_at', 'operation', 'parameters'}. Each time must
+{#- Return the newest entries of a Delta table's log, newest first: a list of {'version', 'committed_at', 'operation', 'parameters'}. Each time must
     be the same text over every connection. Only some connections return trailing zeros, so this macro removes them. `whose`: the table, for the
-    comment of the statement.
--#}
+    comment of the statement. -#}
 {% macro read_delta_log(relation, limit, whose='the upstream') %}
     {%- set log, sql = [], 'describe history ' ~ relation.render() ~ ' limit ' ~ limit -%}
     {%- for row in dbt_backfill.run_table('read the log of ' ~ whose, sql) -%}
         {%- set time = row['timestamp'] | string | replace('T', ' ') -%}
         {%- do log.append({
-            'version': row['version'] | int,
-            'committed_at': time.rstrip('0').rstrip('.') if '.' in time else time,
-            'operation': row['operation'] | upper,
-            'parameters': row['operationParameters'] or '',
+            'version': row['version'] | int, 'committed_at': time.rstrip('0').rstrip('.') if '.' in time else time,
+            'operation': row['operation'] | upper, 'parameters': row['operationParameters'] or '',
         }) -%}
     {%- endfor -%}
     {{ return(log) }}
 {% endmacro %}
 
 
-{#-
-    Return the statements of a script that set the script's variable `__bf_moved`: to true if a Delta table has the version `version`, else to false.
+{#- Return the statements of a script that set the script's variable `__bf_moved`: to true if a Delta table has the version `version`, else to false.
     The variable is also true if the log no longer lists the version before `version`, because then later commits cannot be excluded; `known=false`
-    skips this check. `version`: a SQL expression of a number.
--#}
+    skips this check. `version`: a SQL expression of a number. -#}
 {% macro get_probe_statements(mv, version, known=true) -%}
     {%- set sql = 'execute immediate ' ~ dbt_backfill.string_literal('select 1 from ' ~ mv.render() ~ ' version as of ') ~ ' || (' -%}
     {%- set end = ") || ' where false';" -%}
@@ -156,10 +142,8 @@
 {% endmacro %}
 
 
-{#-
-    Return the WHEN MATCHED clause of a MERGE that only inserts rows: empty on Delta, because Delta's MERGE is fastest without the clause. Iceberg
-    checks a MERGE for conflicts only if the MERGE has this clause. In a test without the clause, two runs both appended their rows.
--#}
+{#- Return the WHEN MATCHED clause of a MERGE that only inserts rows: empty on Delta, because Delta's MERGE is fastest without the clause. Iceberg
+    checks a MERGE for conflicts only if the MERGE has this clause. In a test without the clause, two runs both appended their rows. -#}
 {% macro get_iceberg_matched_clause(action, file_format=none) -%}
     {%- if (file_format or dbt_backfill.get_file_format()) == 'iceberg' %}when matched then {{ action }}{% endif -%}
 {%- endmacro %}

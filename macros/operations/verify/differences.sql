@@ -166,11 +166,9 @@
 {% endmacro %}
 
 
-{#-
-    Print the counts, and a sample of the keys, in lines of up to 80 characters. For a changed key, print both values of each differing column. For
+{#- Print the counts, and a sample of the keys, in lines of up to 80 characters. For a changed key, print both values of each differing column. For
     any other key, print its rows without the key's columns. `found`: the result of run_comparison. Its 'kinds' are described at read_differences; its
-    'counts' is a text such as `2 changed, 1 missing`. `compared`: a text such as `mv: 12,345 rows of the vnodes 3, 7 compared`.
--#}
+    'counts' is a text such as `2 changed, 1 missing`. `compared`: a text such as `mv: 12,345 rows of the vnodes 3, 7 compared`. -#}
 {% macro report_differences(verified, found, compared, sample) %}
     {%- set differ = dbt_backfill.get_count_text(found.differing, 'key') ~ (' differs' if found.differing == 1 else ' differ') -%}
     {%- do log(compared ~ ', ' ~ differ ~ ': ' ~ found.counts, info=true) -%}

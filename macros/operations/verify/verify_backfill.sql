@@ -18,9 +18,7 @@
 -#}
 {% macro verify_backfill(model=none, vnodes=none, key_from=none, key_to=none, sample=10, repair=false) %}
     {%- set node = dbt_backfill.find_backfilled_mv(model, 'verify_backfill') -%}
-    {%- set given = {
-        'model': model, 'vnodes': vnodes, 'key_from': key_from, 'key_to': key_to, 'sample': sample, 'repair': repair,
-    } -%}
+    {%- set given = {'model': model, 'vnodes': vnodes, 'key_from': key_from, 'key_to': key_to, 'sample': sample, 'repair': repair} -%}
     {%- set numbers = dbt_backfill.as_list(vnodes) -%}
     {%- set checks = {
         'repair': [repair is boolean, 'true or false'],

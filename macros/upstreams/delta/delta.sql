@@ -45,11 +45,9 @@
 {% endmacro %}
 
 
-{#-
-    Return the traits of Delta, see upstream_traits. A handler can name Delta's error conditions only by their SQLSTATE. KD002 says that change data
+{#- Return the traits of Delta, see upstream_traits. A handler can name Delta's error conditions only by their SQLSTATE. KD002 says that change data
     was not recorded. 0AKDC says that columns changed between two versions, or that a version is past its retention. 42K03 says that an entry of the
-    log is missing.
--#}
+    log is missing. -#}
 {% macro delta_upstream_traits() %}
     {{ return({
         'stages_ranges': false, 'enforces_keys': false, 'holds_versions': false, 'log_in_state': false, 'may_be_cached': false,
@@ -90,9 +88,7 @@
             _change_type in ('insert', 'update_postimage') as __bf_is_upsert
         from table_changes({{ dbt_backfill.string_literal(observed.relation.render()) }}, {{ from_version | int + 1 }}, {{ to_version }})
     {%- endset -%}
-    {{ return({
-        'events': events, 'tells_before': true, 'alters_values': true, 'one_commit': to_version | int == from_version | int + 1,
-    }) }}
+    {{ return({'events': events, 'tells_before': true, 'alters_values': true, 'one_commit': to_version | int == from_version | int + 1}) }}
 {% endmacro %}
 
 
@@ -250,11 +246,9 @@
 {% endmacro %}
 
 
-{#-
-    Return the parameters of an entry of the log as a dict. A Thrift server returns the parameters as text, and does not escape the quotes in a value.
+{#- Return the parameters of an entry of the log as a dict. A Thrift server returns the parameters as text, and does not escape the quotes in a value.
     If the text is not JSON, a pattern finds the parameters that matter here. Only a predicate may contain the name of a parameter in quotes. Any
-    other value is a plain word, or JSON in which quotes are escaped.
--#}
+    other value is a plain word, or JSON in which quotes are escaped. -#}
 {% macro _log_parameters(entry) %}
     {%- set parameters = entry.parameters or '{}' -%}
     {%- if parameters is not string -%} {{ return(parameters) }} {%- endif -%}

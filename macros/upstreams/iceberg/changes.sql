@@ -4,10 +4,8 @@
 {% endmacro %}
 
 
-{#-
-    Return the number of rows that the snapshot records. (Counting the rows of a table with delete files would read the whole table.) The number
-    includes rows that an equality delete has removed.
--#}
+{#- Return the number of rows that the snapshot records. (Counting the rows of a table with delete files would read the whole table.) The number
+    includes rows that an equality delete has removed. -#}
 {% macro iceberg_row_count_sql(upstream, version) %}
     {%- if version | int == 0 -%} {{ return('0') }} {%- endif -%}
     {{ return("(select cast(summary['total-records'] as bigint) - coalesce(cast(summary['total-position-deletes'] as bigint), 0) from "
@@ -70,11 +68,9 @@
 {% endmacro %}
 
 
-{#-
-    Return the versions whose new rows the events list. With keys, this is only `to_version`. Without keys (for a table to which rows are only added),
+{#- Return the versions whose new rows the events list. With keys, this is only `to_version`. Without keys (for a table to which rows are only added),
     the list also has each version right before a snapshot that may have removed rows. Together these versions show every row that was added after
-    `from_version`. Some rows appear twice.
--#}
+    `from_version`. Some rows appear twice. -#}
 {% macro _iceberg_versions_of_rows(observed, from_version, to_version, keys) %}
     {%- if keys is not none -%} {{ return([to_version]) }} {%- endif -%}
     {%- set between, versions = dbt_backfill.iceberg_snapshots_between(observed, from_version, to_version), [to_version] -%}
@@ -89,11 +85,9 @@
 {% endmacro %}
 
 
-{#-
-    True if the feed may leave out a key. Row lineage only compares two snapshots, so it does not list a row that was inserted and deleted between
+{#- True if the feed may leave out a key. Row lineage only compares two snapshots, so it does not list a row that was inserted and deleted between
     them. The same is true for the events after version 0, at which the table has no snapshot. The changelog of format 2 reads each snapshot, so it
-    leaves out no key. A snapshot that only appends rows, or only moves rows to other files, removes no row.
--#}
+    leaves out no key. A snapshot that only appends rows, or only moves rows to other files, removes no row. -#}
 {% macro iceberg_forgets_keys(observed, committed, source) %}
     {%- set compares = dbt_backfill.parse_iceberg_id(observed.id).format == '3' or committed.version | int == 0 -%}
     {%- set operations = dbt_backfill._iceberg_operations_between(observed, source.version, observed.version) -%}
@@ -175,10 +169,8 @@
 -#}
 {% macro _iceberg_lineage_sql(observed, from_version, to_version, keys) -%}
     {%- set relation, bounded, bounds = observed.relation, [], ["'true'"] -%}
-    {#-
-        The bounds of files have the names that the columns have now. If columns were renamed after the snapshot, these may be other columns. Strings
-        get no bounds: Spark reads Iceberg's uuid as a string, but Iceberg orders uuids differently than strings.
-    -#}
+    {#- The bounds of files have the names that the columns have now. If columns were renamed after the snapshot, these may be other columns. Strings
+        get no bounds: Spark reads Iceberg's uuid as a string, but Iceberg orders uuids differently than strings. -#}
     {%- set has_names = observed.version == to_version | string and not observed.altered -%}
     {%- for key in keys or [] if has_names and (key.type in ['int', 'bigint', 'date', 'timestamp', 'timestamp_ntz'] or key.type.startswith('decimal(')) -%}
         {%- do bounded.append(key) -%}

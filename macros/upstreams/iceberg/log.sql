@@ -102,10 +102,7 @@
 {%- endmacro %}
 
 
-{#-
-    Refuse a table whose changes cannot be read. Format 2 has no row lineage, and its changelog cannot read delete files ("Delete files are currently
-    not supported in changelog scans").
--#}
+{#- Refuse a table whose changes cannot be read: format 2 has no row lineage, and its changelog cannot read delete files. -#}
 {% macro iceberg_check_feed(upstream) %}
     {%- if upstream.get('properties') is none -%} {{ return(none) }} {%- endif -%}
     {%- set format, relation, merged = dbt_backfill.parse_iceberg_id(upstream.id).format, upstream.relation, [] -%}
@@ -123,10 +120,8 @@
          'fact': name ~ ' is an Iceberg table of format 2 with ' ~ delete_files ~ ' delete files, so its changes cannot be read',
          'change': upgrade ~ "; or rewrite its data files, with the option 'delete-file-threshold' = '1'"},
     ]) -%}
-    {#-
-        With a column that cannot be sorted, Iceberg's procedure fails: "Identifier field is required as table contains unorderable columns". Even
-        with an identifier field, the procedure sorts by all columns and fails.
-    -#}
+    {#- With a column that cannot be sorted, Iceberg's procedure fails: "Identifier field is required as table contains unorderable columns". Even
+        with an identifier field, the procedure sorts by all columns and fails. -#}
     {%- set columns = dbt_backfill.get_table_columns(relation) if upstream.is_new else [] -%}
     {%- do dbt_backfill.check_hidden_columns(relation, columns, ['_change_type', '_change_ordinal', '_commit_snapshot_id']) -%}
     {%- for column in columns if 'map<' in column.type -%}
@@ -138,10 +133,8 @@
 {% endmacro %}
 
 
-{#-
-    Return the traits of Iceberg, see upstream_traits. The trait takes_added_columns is false, because a changed schema is a gap. The trait
-    may_read_by_zone is false, because a partition stores a timestamp as a number.
--#}
+{#- Return the traits of Iceberg, see upstream_traits. The trait takes_added_columns is false, because a changed schema is a gap. The trait
+    may_read_by_zone is false, because a partition stores a timestamp as a number. -#}
 {% macro iceberg_upstream_traits() %}
     {{ return({
         'stages_ranges': false, 'enforces_keys': false, 'holds_versions': true, 'log_in_state': true, 'may_be_cached': true,

@@ -1,7 +1,5 @@
-{#-
-    Refuse a table of PostgreSQL whose rows or changes cannot be read exactly. `facts`: the result of get_followed_facts. `columns`: the names of the
-    columns that the query reads; all other columns may have any type. `key`: the names of the upstream's columns that form unique_key.
--#}
+{#- Refuse a table of PostgreSQL whose rows or changes cannot be read exactly. `facts`: the result of get_followed_facts. `columns`: the names of the
+    columns that the query reads; all other columns may have any type. `key`: the names of the upstream's columns that form unique_key. -#}
 {% macro check_postgres_table(facts, columns, key, mv=none) %}
     {%- do dbt_backfill.refuse_first([
         {'when': facts.version < 130000, 'fact': 'its upstream is in PostgreSQL ' ~ facts.version // 10000 ~ ', which is too old',
@@ -77,11 +75,9 @@
 {% endmacro %}
 
 
-{#-
-    Refuse settings with which a connection would miss rows. The bounds of a range and the names of tables are sent as strings, in which a backslash
+{#- Refuse settings with which a connection would miss rows. The bounds of a range and the names of tables are sent as strings, in which a backslash
     must be an ordinary character. With an isolation level above `read committed`, a transaction would see no rows of a table that was rewritten after
-    the transaction began.
--#}
+    the transaction began. -#}
 {% macro check_postgres_session(facts, mv) %}
     {%- set role = 'Execute alter role ' ~ facts.user ~ ' set ' -%}
     {%- do dbt_backfill.refuse_first([
@@ -122,10 +118,7 @@
 {% endmacro %}
 
 
-{#-
-    Return the keys that all events of the table contain, as lists of columns. Such a key shows which row an event has changed. Return [] if the WAL
-    does not contain all changes of the table.
--#}
+{#- Return the keys that each event of the table contains, as lists of columns; [] if the WAL does not contain all changes. -#}
 {% macro get_postgres_told_keys(facts) %}
     {%- set told, keys = facts.identity_columns or [], [] -%}
     {%- if facts.kind != 'r' or facts.has_children or facts.persistence != 'p' -%} {{ return([]) }} {%- endif -%}
@@ -142,10 +135,8 @@
 {% endmacro %}
 
 
-{#-
-    True if Spark's JDBC reader and the WAL show the values of the column's type in the same way. Spark reads values of some types as strings, among
-    them enums and citext, which are not builtin types. For these types the text in the WAL must be equal to the string.
--#}
+{#- True if Spark's JDBC reader and the WAL show the values of the column's type in the same way. Spark reads values of some types as strings, among
+    them enums and citext, which are not builtin types. For these types the text in the WAL must be equal to the string. -#}
 {% macro _is_told_alike(column) %}
     {{ return(column.type in [
         'bool', 'int2', 'int4', 'int8', 'oid', 'float4', 'float8', 'numeric', 'date', 'timestamp', 'timestamptz', 'bytea',
@@ -154,10 +145,7 @@
 {% endmacro %}
 
 
-{#-
-    True if values of the column's type can be read. Conditions on the table or the feed are not checked here. Some decimals cannot be read, because
-    Spark would round them.
--#}
+{#- True if values of the column's type can be read. Spark would round some decimals. The table and the feed are not checked here. -#}
 {% macro is_postgres_read_type(column) %}
     {{ return(dbt_backfill._is_told_alike(column) and (
         column.type != 'numeric' or column.precision is not none and column.precision <= 38 and column.scale >= 0 and column.scale <= column.precision
@@ -165,10 +153,8 @@
 {% endmacro %}
 
 
-{#-
-    Refuse a column that the query cannot read exactly. A column of the key must also have the same order in PostgreSQL and in Spark: PostgreSQL
-    compares the values with the bounds of a range, and Spark compares the values with positions.
--#}
+{#- Refuse a column that the query cannot read exactly. A column of the key must also have the same order in PostgreSQL and in Spark: PostgreSQL
+    compares the values with the bounds of a range, and Spark compares the values with positions. -#}
 {% macro _check_postgres_column(facts, column, is_key, mv) %}
     {%- set described = 'its upstream has the column ' ~ column.name ~ ' of type ' ~ column.shown -%}
     {%- set described_key = 'the key ' ~ column.name ~ ' of its upstream is of type ' ~ column.shown -%}
@@ -210,10 +196,8 @@
 {% endmacro %}
 
 
-{#-
-    Refuse a session that sends the bounds of a range in a time zone other than the JVM's. PostgreSQL reads the bounds in the time zone of the JVM.
-    The settings of the session are read only if a column of the key has a type for which the time zone matters. `keys`: the key of the plan.
--#}
+{#- Refuse a session that sends the bounds of a range in a time zone other than the JVM's. PostgreSQL reads the bounds in the time zone of the JVM.
+    The settings of the session are read only if a column of the key has a type for which the time zone matters. `keys`: the key of the plan. -#}
 {% macro check_postgres_key_zone(observed, keys, mv) %}
     {%- set zoned = keys | selectattr('type', 'equalto', 'timestamp') | map(attribute='upstream') | list -%}
     {%- if not zoned or dbt_backfill.is_postgres_utc(observed) -%} {{ return(none) }} {%- endif -%}

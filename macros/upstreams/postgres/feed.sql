@@ -28,9 +28,7 @@
         ) -%}
     {%- endif -%}
     {%- set feed = {
-        'relation': relation, 'kind': kind, 'format': options.format,
-        'query': query,
-        'table': dbt_backfill.get_postgres_name(upstream, options),
+        'relation': relation, 'kind': kind, 'format': options.format, 'query': query, 'table': dbt_backfill.get_postgres_name(upstream, options),
     } -%}
     {%- for name in ['slot', 'wait_seconds', 'finite', 'operation', 'sequence', 'deletes', 'before_images', 'position', 'xid'] -%}
         {%- do feed.update({name: options.get(name)}) -%}
@@ -52,10 +50,7 @@
 {% endmacro %}
 
 
-{#-
-    Refuse a change table that does not exist, or in which no event has landed. `landed`: the position up to which events have landed; none if this
-    position is not known.
--#}
+{#- Refuse a change table that does not exist, or has no event. `landed`: how far events have landed; none if not known. -#}
 {% macro check_postgres_change_table(upstream, landed=0) %}
     {%- set feed = upstream.feed -%}
     {%- set name = feed.relation.render() -%}
@@ -117,10 +112,7 @@
 {% endmacro %}
 
 
-{#-
-    Refuse a change table that lacks a column of `needs`. `needs` has pairs of a column's name and its allowed types: `struct<` allows any struct, []
-    allows any type.
--#}
+{#- Refuse a change table that lacks a column of `needs`, pairs of a name and allowed types. `struct<` allows any struct, [] any type. -#}
 {% macro _check_feed_needs(feed, types, needs) %}
     {%- for name, wanted in needs -%}
         {%- set type = types.get(name | lower) -%}

@@ -89,11 +89,9 @@
 {%- endmacro %}
 
 
-{#-
-    Return the rows of a change table whose columns are named in the model's config. An update that changes the key has two events with the same
+{#- Return the rows of a change table whose columns are named in the model's config. An update that changes the key has two events with the same
     position and sequence. So for such events, an insert or update comes after a delete or before-image. A row without an operation is a tombstone or
-    a heartbeat.
--#}
+    a heartbeat. -#}
 {% macro declared_feed_rows(feed, columns) -%}
     {%- set operation = 'lower(trim(cast(' ~ dbt_backfill.identifier(feed.operation) ~ ' as string)))' -%}
     {%- set cases = ['when ' ~ operation ~ " = 'm' and " ~ feed.key | join(' is null and ') ~ " is null then 'w'"] if feed.get('key') else [] -%}

@@ -95,10 +95,8 @@
 {% endmacro %}
 
 
-{#-
-    Return the result of get_postgres_facts_query with more facts from the feed: 'format'; 'plugin', the output plugin of the events, none if the
-    plugin is not known; and 'finite', which is true for all columns if the user sets it in change_feed.
--#}
+{#- Return the result of get_postgres_facts_query with more facts from the feed: 'format'; 'plugin', the output plugin of the events, none if the
+    plugin is not known; and 'finite', which is true for all columns if the user sets it in change_feed. -#}
 {% macro get_followed_facts(feed, facts) %}
     {%- set columns = [] -%}
     {%- for column in facts.columns -%} {%- do columns.append(dict(column, finite=true) if feed.get('finite') else column) -%} {%- endfor -%}
@@ -106,11 +104,9 @@
 {% endmacro %}
 
 
-{#-
-    Refuse a feed whose events do not contain their transactions, if the table was replaced by another table of the same name. Events of the previous
+{#- Refuse a feed whose events do not contain their transactions, if the table was replaced by another table of the same name. Events of the previous
     table could not be distinguished from events that a reader has not seen. The facts about the table are checked later, when the columns that the
-    query reads are known, see postgres_stage_range and postgres_check_followed.
--#}
+    query reads are known, see postgres_stage_range and postgres_check_followed. -#}
 {% macro postgres_check_feed(observed) %}
     {%- if observed.unmarked -%}
         {%- do dbt_backfill.refuse(

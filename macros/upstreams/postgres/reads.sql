@@ -63,10 +63,8 @@
 {% endmacro %}
 
 
-{#-
-    Return the value of `__bf_stage` in the row that marks a stage as complete. A stage without rows has this row as well. For the id '', return the
-    prefix of the marks of all stages.
--#}
+{#- Return the value of `__bf_stage` in the row that marks a stage as complete. A stage without rows has this row as well. For the id '', return the
+    prefix of the marks of all stages. -#}
 {% macro get_stage_mark(id) %}
     {{ return('all of ' ~ id) }}
 {% endmacro %}
@@ -138,10 +136,7 @@
 {% endmacro %}
 
 
-{#-
-    Return a predicate that is true for the `count` ids from `first` on, where `first` includes its epoch. Ids start again at 0 after `turn` ids, or
-    never if `turn` is none.
--#}
+{#- Return a predicate for the `count` ids from `first` (with its epoch) on. Ids start again after `turn` ids; none for never. -#}
 {% macro _get_xid_range(first, count, turn) %}
     {%- set low = first % turn if turn else first -%}
     {{ return('__bf_xid between ' ~ low ~ ' and ' ~ (low + count - 1) if not turn or low + count <= turn
@@ -155,20 +150,16 @@
 {%- endmacro %}
 
 
-{#-
-    Return an expression for a text that changes if the server, or one of its processes, crashes. The text is the time when the statistics were reset:
-    PostgreSQL resets the statistics after a crash, but not at a restart without a crash. The text also changes if a user resets the statistics.
--#}
+{#- Return an expression for a text that changes if the server, or one of its processes, crashes. The text is the time when the statistics were reset:
+    PostgreSQL resets the statistics after a crash, but not at a restart without a crash. The text also changes if a user resets the statistics. -#}
 {% macro get_postgres_recovered() -%}
     coalesce((select (extract(epoch from stats_reset) * 1000000)::bigint::text from pg_stat_bgwriter), '')
 {%- endmacro %}
 
 
-{#-
-    Refuse a query that compares a `char(n)` column: Spark pads the other side of the comparison when it reads the table, but not when it reads the
+{#- Refuse a query that compares a `char(n)` column: Spark pads the other side of the comparison when it reads the table, but not when it reads the
     events. A query may return such a column, or pass it to a function that returns a string or a number, such as rtrim. In these two cases the result
-    is the same for the table and the events. In Spark's plan, a column is padded where it is read or where it is used.
--#}
+    is the same for the table and the events. In Spark's plan, a column is padded where it is read or where it is used. -#}
 {% macro postgres_check_query(explained) %}
     {%- set padded = 'static_invoke\\(CharVarcharCodegenUtils[.]readSidePadding\\((([^#()]+)#(\\d+)), \\d+\\)\\)' -%}
     {%- set plan, chars, passed = explained.optimized[:-1] | join('\n'), {}, {} -%}

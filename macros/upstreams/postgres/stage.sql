@@ -1,7 +1,5 @@
-{#-
-    Return the answer to the question bounds_sql of the contract. The database itself sorts the keys and applies offset and limit, with its index. A
-    key that Spark cannot read is not used as a bound. So the range with this key has no end, and the read of this range refuses the key.
--#}
+{#- Return the answer to the question bounds_sql of the contract. The database itself sorts the keys and applies offset and limit, with its index. A
+    key that Spark cannot read is not used as a bound. So the range with this key has no end, and the read of this range refuses the key. -#}
 {% macro postgres_bounds_sql(upstream, keys, window, counts) -%}
     {%- set unreadable, ascending = [], 'false' if dbt_backfill.is_descending(keys) else 'true' -%}
     {%- set turn = ' asc nulls last' if ascending == 'true' else ' desc nulls first' -%}
@@ -101,10 +99,8 @@
 {%- endmacro %}
 
 
-{#-
-    Return a condition that is true if the column has an infinity. Spark's JDBC reader fails on an infinity in a timestamp_ntz, with Java's
-    NullPointerException. The database evaluates the condition, so the reader does not read the value.
--#}
+{#- Return a condition that is true if the column has an infinity. Spark's JDBC reader fails on an infinity in a timestamp_ntz, with Java's
+    NullPointerException. The database evaluates the condition, so the reader does not read the value. -#}
 {% macro infinite_predicate(column) -%}
     {%- set name = dbt_backfill.identifier(column) -%}
     {{ return(name ~ " < timestamp_ntz'0001-01-01 00:00:00' or " ~ name ~ " > timestamp_ntz'9999-12-31 23:59:59.999999'") }}
@@ -190,11 +186,9 @@
 {% endmacro %}
 
 
-{#-
-    Return how the table or its change table differs from the record, as the end of a sentence; none if there is no difference. If a command alters
+{#- Return how the table or its change table differs from the record, as the end of a sentence; none if there is no difference. If a command alters
     the catalog entry of a column, the values of the column can only change if the command also rewrites the table. `before`, `now`: results of
-    get_seen_table; `before` is {} if the plan has no such record.
--#}
+    get_seen_table; `before` is {} if the plan has no such record. -#}
 {% macro find_unlike_table(before, now, facts) %}
     {%- if before.get('begun') and now.get('begun') and before.begun != now.begun -%} {{ return('its change table was created again') }} {%- endif -%}
     {#- A landing compares the timelines itself, and marks the gap in the change table. -#}
@@ -230,10 +224,7 @@
 {% endmacro %}
 
 
-{#-
-    Return what the events may lack, as the end of a sentence; none if the events are complete. `notes`: the facts about the events that each landing
-    has recorded, see get_landing_note.
--#}
+{#- Return what the events may lack, as the end of a sentence; none if they are complete. `notes`: see get_landing_note. -#}
 {% macro find_untold(notes, key, observed) %}
     {%- for note in notes -%}
         {%- set noted, told = fromjson(note), [] -%}

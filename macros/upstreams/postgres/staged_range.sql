@@ -129,10 +129,8 @@
 {% endmacro %}
 
 
-{#-
-    Return a scan that is split into `backfill_partitions` selects, each for a part of the keys with about the same number of rows. Spark
-    executes the selects side by side, each with its own connection. Rows that are inserted or deleted meanwhile only make parts larger or smaller.
--#}
+{#- Return a scan that is split into `backfill_partitions` selects, each for a part of the keys with about the same number of rows. Spark executes the
+    selects side by side, each with its own connection. Rows that are inserted or deleted meanwhile only make parts larger or smaller. -#}
 {% macro _get_partitioned_scan(backfill, state, plan, scan) %}
     {%- set count = backfill.options.get('backfill_partitions') or 1 -%}
     {%- if count == 1 -%} {{ return(scan) }} {%- endif -%}
@@ -166,10 +164,8 @@
 {% endmacro %}
 
 
-{#-
-    Return the rows that a previous run has staged for the same plan but did not use, because the feed was late; none if there are no such rows.
-    Refuse a table that this package did not create, because staging would empty the table.
--#}
+{#- Return the rows that a previous run has staged for the same plan but did not use, because the feed was late; none if there are no such rows.
+    Refuse a table that this package did not create, because staging would empty the table. -#}
 {% macro _find_staged(backfill, plan, needed) %}
     {%- set existing = dbt_backfill.load_table(backfill.staged) -%}
     {%- if existing is none -%} {{ return(none) }} {%- endif -%}

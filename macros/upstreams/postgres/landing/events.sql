@@ -1,7 +1,5 @@
-{#-
-    Return the statement that writes `events`, a select, into the change table in one commit. A second execution adds no row. Of two executions at the
-    same time, one fails with a conflict. `from`: a position before all `events`; rows of the change table up to this position are skipped.
--#}
+{#- Return the statement that writes `events`, a select, into the change table in one commit. A second execution adds no row. Of two executions at the
+    same time, one fails with a conflict. `from`: a position before all `events`; rows of the change table up to this position are skipped. -#}
 {% macro get_land_sql(table, events, from=none) -%}
     {%- set names = (table.columns + dbt_backfill.landed_columns()) | map(attribute='name') | list -%}
     merge into {{ table.relation.render() }} as landed

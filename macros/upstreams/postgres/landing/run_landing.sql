@@ -58,10 +58,8 @@
 {% endmacro %}
 
 
-{#-
-    Return {'slot', 'catalog', 'tables': one dict of `all` for each change table of the slot, 'temporary_slot': a call that makes a slot which
-    PostgreSQL drops when the connection ends}. A landing writes all these tables before it moves the slot forward, which releases their events.
--#}
+{#- Return {'slot', 'catalog', 'tables': one dict of `all` for each change table of the slot, 'temporary_slot': a call that makes a slot which
+    PostgreSQL drops when the connection ends}. A landing writes all these tables before it moves the slot forward, which releases their events. -#}
 {% macro new_landing(slot, all) %}
     {%- set landed, tables = all | selectattr('slot', 'equalto', slot) | list, [] -%}
     {%- for rendered, same in landed | groupby('rendered') -%}
@@ -78,11 +76,9 @@
 {% endmacro %}
 
 
-{#-
-    Land the changes of a slot, see new_landing, up to the position that was flushed when the last batch was read. `given`: arguments of land_changes.
+{#- Land the changes of a slot, see new_landing, up to the position that was flushed when the last batch was read. `given`: arguments of land_changes.
     Only the change tables store how far the changes have landed: a change table has all events up to its greatest _lsn. If the slot still has events
-    up to this `_lsn`, the landing skips them.
--#}
+    up to this `_lsn`, the landing skips them. -#}
 {% macro run_landing(landing, given) %}
     {%- set landing = dbt_backfill.prepare_landing(landing) -%}
     {#- A slot returns only flushed WAL. The commit of a message flushes it, and does not wait for a synchronous standby, which may be down. -#}
@@ -282,11 +278,9 @@
 {% endmacro %}
 
 
-{#-
-    Return the landing with the state of its change tables, see read_landed_places. First write a mark into each change table whose events do not end
+{#- Return the landing with the state of its change tables, see read_landed_places. First write a mark into each change table whose events do not end
     where the slot continues. The mark `w` begins a new table. The mark `g` is a gap: events before it may be missing, so the MVs that read the table
-    re-anchor.
--#}
+    re-anchor. -#}
 {% macro begin_change_tables(landing) %}
     {%- set landing, confirmed, marks = dbt_backfill.read_landed_places(landing), landing.confirmed, [] -%}
     {%- for table in landing.tables -%}
@@ -327,11 +321,9 @@
 {% endmacro %}
 
 
-{#-
-    True if the slot's events up to the landed position differ from the events of the change table. If so, the database was restored to an earlier
+{#- True if the slot's events up to the landed position differ from the events of the change table. If so, the database was restored to an earlier
     state, and its WAL has already passed this position. After a landing that died, these events are equal. If another landing has advanced the slot
-    meanwhile, return false, because that landing has made this comparison.
--#}
+    meanwhile, return false, because that landing has made this comparison. -#}
 {% macro tells_otherwise(landing, table) %}
     {%- set sql -%}
         select to_json(named_struct('differs', count(*) > 0)) from (

@@ -160,7 +160,7 @@ def test_an_mv_that_was_created_since_dbt_listed_the_tables_is_read(
     there = SparkRelation.create(schema="lake", identifier="mv", type="table")
     observed = observe("pb", created=there)
 
-    assert observed["mv"]["id"] == "b1"
+    assert observed["mv"]["properties"]["dbt_backfill.id"] == "b1"
     assert not observed["state"].get("missing")
 
 
