@@ -42,6 +42,8 @@ help:
 	@echo '                the quickstart through Spark Connect'
 	@echo 'make test-cluster'
 	@echo '                a backfill on a standalone Spark cluster of two workers, which die'
+	@echo 'make test-stores'
+	@echo '                Delta'\''s log stores in an object store, with two writers at once'
 	@echo 'make test-debezium'
 	@echo '                real events of Debezium, under writers and kills'
 	@echo 'make test-fast  lint and the tests that need no Spark'
@@ -133,6 +135,11 @@ test-cluster: $(INSTALLED) java
 	DBT_BACKFILL_CLUSTER=1 $(BIN)/python -m pytest tests/exactness/test_cluster.py
 	DBT_BACKFILL_CLUSTER=1 $(BIN)/python -m pytest tests/exactness/test_cluster.py --profile session-iceberg
 	DBT_BACKFILL_CLUSTER=1 $(BIN)/python -m pytest tests/exactness/test_cluster.py --profile thrift-delta
+
+# An object store, which is large, as are the jars of its clients. Needs a JDK.
+.PHONY: test-stores
+test-stores: $(VENV)/.installed-stores java
+	$(BIN)/python -m pytest tests/stores/test_log_stores.py --all
 
 # Real events of Debezium, which is large.
 .PHONY: test-debezium

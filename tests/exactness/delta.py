@@ -21,8 +21,8 @@ class VersionedDelta(VersionedTable):
     """A Delta table. Its versions have the numbers of the Delta log."""
 
     @property
-    def path(self) -> Path:
-        return self.project.lake.location(*self.table.split(".")[-2:])
+    def path(self) -> Path | str:
+        return self.project.lake.url(*self.table.split(".")[-2:])
 
     def commit_times(self) -> dict[int, float]:
         history = sorted(DeltaTable(self.path).history(), key=lambda commit: commit["version"])

@@ -90,6 +90,10 @@ class Lake(ABC):
         """Return the directory of a managed Delta table."""
         return self.directory / "warehouse" / f"{schema}.db" / table
 
+    def url(self, schema: str, table: str) -> Path | str:
+        """Return where a reader other than Spark finds a managed Delta table."""
+        return self.location(schema, table)
+
 
 class SessionLake(Lake):
     """A lake in this process.

@@ -57,6 +57,59 @@
 {% endmacro %}
 
 
+{#-
+    Warn if the store of the MV's tables may lose commits as soon as two Spark drivers write. A run cannot know if there is another driver. Refuse a
+    Delta log store that is known to lose commits on S3.
+
+    The first run and each full refresh call this macro. On S3, Delta's default log store locks a commit within one driver only, even if the store has
+    conditional writes. Iceberg's catalog of the type `hadoop` renames a file, and S3 has no atomic rename. Databricks has its own commit service.
+
+    Arguments:
+      settings (dict): the session's settings, see read_settings. Delta only reads the settings with which Spark was started.
+      existing (relation or none): the existing table of the MV, with its location.
+-#}
+{% macro check_store(backfill, settings, existing) %}
+    {%- if adapter.type() == 'databricks' -%} {{ return(none) }} {%- endif -%}
+    {%- if backfill.options.file_format == 'iceberg' -%}
+        {%- set catalog = 'spark.sql.catalog.' ~ (dbt_backfill.get_catalog(backfill.mv) or settings.get('spark.sql.defaultCatalog', 'spark_catalog')) -%}
+        {%- set is_hadoop = settings.get(catalog ~ '.type') == 'hadoop' or settings.get(catalog ~ '.catalog-impl', '').endswith('.HadoopCatalog') -%}
+        {%- set is_safe = not is_hadoop or settings.get(catalog ~ '.lock-impl') -%}
+        {%- set location, store = settings.get(catalog ~ '.warehouse') or '', 'an Iceberg catalog of the type hadoop' -%}
+        {%- set other = 'use another type of catalog' -%}
+    {%- else -%}
+        {%- set location, stores = dbt_backfill.read_location(backfill, existing), [] -%}
+        {%- set name = 'delta.logStore.' ~ location.partition(':')[0] | lower ~ '.impl' -%}
+        {%- for setting in ['spark.delta.logStore.class', 'delta.logStore.class', 'spark.' ~ name, name] if settings.get(setting) -%}
+            {%- do stores.append(settings[setting].split('.') | last) -%}
+        {%- endfor -%}
+        {%- set store, other = stores[0] if stores else 'S3SingleDriverLogStore', 'start Spark with another log store (spark.' ~ name ~ ')' -%}
+        {%- set is_safe = store != 'S3SingleDriverLogStore' -%}
+    {%- endif -%}
+    {%- if not modules.re.match('(?i)s3[an]?:', location) -%} {{ return(none) }} {%- endif -%}
+    {%- if store in ['HDFSLogStore', 'LocalLogStore', 'AzureLogStore', 'GCSLogStore'] -%}
+        {%- do dbt_backfill.refuse('its tables are at ' ~ location ~ ', where the log store ' ~ store ~ ' loses commits of concurrent writers',
+            'Start Spark with a log store for S3 (spark.' ~ name ~ ')', mv=backfill.get('name')) -%}
+    {%- elif not is_safe -%}
+        {%- do exceptions.warn(
+            'backfilled_mv ' ~ (backfill.get('name') or dbt_backfill.get_model_name(model)) ~ ': its tables are at ' ~ location ~ ', where ' ~ store
+                ~ ' loses commits if two Spark drivers write at the same time, such as two dbt processes with the method session. Let one driver, such '
+                ~ 'as one Thrift server, do all writes, or ' ~ other
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#- Return the location of the MV's table on Delta, or of its schema if the table does not exist; empty if it is not known. -#}
+{% macro read_location(backfill, existing) %}
+    {%- if existing -%} {{ return((dbt_backfill.read_information(existing) or '').partition('Location: ')[2].split('\n')[0]) }} {%- endif -%}
+    {%- set root = config.get('location_root') or '' -%}
+    {%- if ':' in root -%} {{ return(root) }} {%- endif -%}
+    {%- set sql = 'describe schema ' ~ backfill.mv.include(identifier=false).render() -%}
+    {%- for row in dbt_backfill.run_table('find the location of the schema', sql) if row[0] == 'Location' -%} {{ return(row[1]) }} {%- endfor -%}
+    {{ return('') }}
+{% endmacro %}
+
+
 {#- Return the statement that creates an empty MV with these columns, if it does not exist. -#}
 {% macro get_create_mv_sql(mv, columns, backfill_id) -%}
     create table if not exists {{ mv.render() }} ({{ dbt_backfill.column_definitions(columns) }})
