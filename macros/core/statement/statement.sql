@@ -121,5 +121,11 @@
 
 {#- Return a number with its noun, such as `1 row` or `12,345 rows`. -#}
 {% macro get_count_text(count, noun) %}
-    {{ return('{:,} {}{}'.format(count, noun, '' if count == 1 else 's')) }}
+    {{ return(dbt_backfill.get_number_text(count) ~ ' ' ~ noun ~ ('' if count == 1 else 's')) }}
+{% endmacro %}
+
+
+{#- Return a number, or a number as text, with commas between its thousands, such as `12,345` or `1,234.5`. -#}
+{% macro get_number_text(number) %}
+    {{ return(modules.re.sub('(?<=[0-9])(?=([0-9]{3})+([.]|$))', ',', number | string)) }}
 {% endmacro %}
