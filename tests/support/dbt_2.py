@@ -1,0 +1,259 @@
+"""Find Jinja that dbt 2 renders differently from dbt 1 in the macros: `make lint`.
+
+    python -m support.dbt_2
+
+dbt 2 renders Jinja with an engine of its own, in Rust. Each rule below finds one difference. The
+rules were tried with dbt 2.0.0-alpha.4. They read the syntax tree of Jinja2, which has no types. If
+a rule cannot decide, it reports the place. `EXCEPTIONS` lists the places that stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from dbt_common.clients.jinja import get_environment
+from jinja2 import nodes
+
+from support.macros import MACROS
+
+EXCEPTIONS = {
+    ("upstreams/contract.sql", "information"): "dbt 2 asks Spark for the provider instead",
+    ("operations/drop_backfill.sql", "information"): "in dbt 2 a message does not say where "
+    "the files of an external table stay",
+    ("upstreams/postgres/read_upstream.sql", "sort_keys"): "the text is stored in plans. dbt 2 "
+    "sorts only the outer keys, and macros compare the parsed values",
+}
+"""The rules that a file may break, with the reason."""
+
+CHANGING = {"append", "clear", "extend", "insert", "pop", "remove", "reverse", "setdefault"}
+CHANGING |= {"sort", "update"}
+"""The methods that change a list or a dict."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A place that dbt 2 renders differently."""
+
+    file: str
+    line: int
+    rule: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.rule}: {self.text}"
+
+
+@dataclass(frozen=True)
+class Rule:
+    name: str
+    reason: str
+    change: str
+    find: Callable[[nodes.Node], Iterator[nodes.Node]]
+
+
+RULES: list[Rule] = []
+Find = Callable[[nodes.Node], Iterator[nodes.Node]]
+
+
+def rule(name: str, reason: str, change: str) -> Callable[[Find], Find]:
+    def add(find: Find) -> Find:
+        RULES.append(Rule(name, reason, change, find))
+        return find
+
+    return add
+
+
+def _names(node: nodes.Node) -> set[str]:
+    """Return the names in an expression."""
+    found = {name.name for name in node.find_all(nodes.Name)}
+    return found | {node.name} if isinstance(node, nodes.Name) else found
+
+
+def _method(node: nodes.Node) -> str | None:
+    """Return `x` of a call `y.x(...)`."""
+    is_call = isinstance(node, nodes.Call) and isinstance(node.node, nodes.Getattr)
+    return str(node.node.attr) if is_call else None  # type: ignore[attr-defined]
+
+
+def _calls(tree: nodes.Node, *methods: str) -> Iterator[nodes.Call]:
+    """Yield the calls of the methods."""
+    return (call for call in tree.find_all(nodes.Call) if _method(call) in methods)
+
+
+def _receiver(call: nodes.Call) -> nodes.Node:
+    """Return `y` of a call `y.x(...)`."""
+    assert isinstance(call.node, nodes.Getattr)
+    return call.node.node
+
+
+def _of_re(node: nodes.Node, *functions: str) -> bool:
+    """True if the node calls one of these functions of `re`."""
+    if not isinstance(node, nodes.Call) or _method(node) not in functions:
+        return False
+    module = _receiver(node)
+    return getattr(module, "attr", getattr(module, "name", None)) == "re"
+
+
+def _assigned(tree: nodes.Node) -> Iterator[tuple[nodes.Node, nodes.Node]]:
+    """Yield the targets and values of `set`, also of `set a, b = 1, 2`."""
+    for assign in tree.find_all(nodes.Assign):
+        if isinstance(assign.target, nodes.Tuple) and isinstance(assign.node, nodes.Tuple):
+            yield from zip(assign.target.items, assign.node.items, strict=False)
+        else:
+            yield assign.target, assign.node
+
+
+def _used(
+    tree: nodes.Node, methods: set[str], is_meant: Callable[[nodes.Node], bool]
+) -> Iterator[nodes.Node]:
+    """Yield the calls of `methods` on such a value, or on a variable with such a value."""
+    for macro in [*tree.find_all((nodes.Macro, nodes.CallBlock))] or [tree]:
+        meant = {getattr(to, "name", "") for to, value in _assigned(macro) if is_meant(value)}
+        for call in _calls(macro, *methods):
+            receiver = _receiver(call)
+            if is_meant(receiver) or isinstance(receiver, nodes.Name) and receiver.name in meant:
+                yield call
+
+
+@rule("loop", "it filters all items before the body runs", "put an `if` inside the loop")
+def _filtered_loops(tree: nodes.Node) -> Iterator[nodes.Node]:
+    for loop in tree.find_all(nodes.For):
+        changed = {ref.name for part in loop.body for ref in part.find_all(nodes.NSRef)}
+        for part in loop.body:
+            changed |= set().union(*(_names(_receiver(c)) for c in _calls(part, *CHANGING)))
+        if loop.test is not None and changed & _names(loop.test):
+            yield loop
+
+
+@rule("finditer", "`re` has no finditer", "use `re.split` with a group, or `re.findall`")
+def _finditer(tree: nodes.Node) -> Iterator[nodes.Node]:
+    return _calls(tree, "finditer")
+
+
+@rule("fullmatch", "`re.fullmatch` returns a list", "use `re.search('^…$', …)`")
+def _groups_of_fullmatch(tree: nodes.Node) -> Iterator[nodes.Node]:
+    groups = {"group", "groups", "groupdict", "expand"}
+    return _used(tree, groups, lambda value: _of_re(value, "fullmatch"))
+
+
+@rule(
+    "alternatives",
+    "`re.match` anchors only the first alternative, and `re.fullmatch` tries only the first match",
+    "use `re.search('^(?:…)$', …)`",
+)
+def _alternatives(tree: nodes.Node) -> Iterator[nodes.Node]:
+    for call in tree.find_all(nodes.Call):
+        if _of_re(call, "match", "fullmatch"):
+            pattern = call.args[0]
+            text = pattern.value if isinstance(pattern, nodes.Const) else "|"
+            text = re.sub(r"\\.|\[\^?\]?[^]]*\]", "", text, flags=re.DOTALL)
+            if "|" in text or "?" in re.findall(r"[*+?}](\?)", text):
+                yield call
+
+
+@rule("position", "it counts bytes, not characters", "use the groups of `re.split` or `re.search`")
+def _positions(tree: nodes.Node) -> Iterator[nodes.Node]:
+    return _calls(tree, "start", "end", "span")
+
+
+@rule("braces", "`format` ignores what follows a colon", "use get_number_text or `'%.1f' | format`")
+def _formats(tree: nodes.Node) -> Iterator[nodes.Node]:
+    for call in _calls(tree, "format"):
+        texts = [const.value for const in call.node.find_all(nodes.Const)]
+        if any(re.search(r"\{\w*[:!]", text) for text in texts if isinstance(text, str)):
+            yield call
+
+
+@rule("hexadecimal", "`format` has no %X and %x for numbers", "take the digits from a text")
+def _hexadecimal(tree: nodes.Node) -> Iterator[nodes.Node]:
+    for filter_ in tree.find_all(nodes.Filter):
+        text = filter_.node.value if isinstance(filter_.node, nodes.Const) else ""
+        if filter_.name == "format" and re.search(r"%[-+ #0-9.]*[xXo]", str(text)):
+            yield filter_
+
+
+@rule("timedelta", "its arithmetic and comparisons fail or are wrong", "use `total_seconds()`")
+def _timedelta(tree: nodes.Node) -> Iterator[nodes.Node]:
+    """Find each timedelta, and each difference of times of which nobody takes the seconds."""
+    yield from (attr for attr in tree.find_all(nodes.Getattr) if attr.attr == "timedelta")
+    taken = {id(_receiver(call)) for call in _calls(tree, "total_seconds")}
+    for difference in tree.find_all(nodes.Sub):
+        sides = {_method(difference.left), _method(difference.right)}
+        if sides & {"now", "utcnow", "fromisoformat"} and id(difference) not in taken:
+            yield difference
+
+
+@rule("sort_keys", "`tojson` sorts only the outermost keys", "write the keys in their order")
+def _sort_keys(tree: nodes.Node) -> Iterator[nodes.Node]:
+    for call in tree.find_all((nodes.Call, nodes.Filter)):
+        if any(keyword.key == "sort_keys" for keyword in call.kwargs):
+            yield call
+
+
+@rule(
+    "fixed list", "the result of `re.split`, `re.findall` or `[0] * n` cannot be changed",
+    "begin with `[]`, and use `extend`",
+)  # fmt: skip
+def _fixed_lists(tree: nodes.Node) -> Iterator[nodes.Node]:
+    return _used(
+        tree, CHANGING, lambda value: _of_re(value, "split", "findall") or _is_repeated(value)
+    )
+
+
+def _is_repeated(value: nodes.Node) -> bool:
+    return isinstance(value, nodes.Mul) and nodes.List in (type(value.left), type(value.right))
+
+
+@rule("hook", "a hook is not a dict", "write the dict: `{'sql': hook.sql, …}`")
+def _hooks(tree: nodes.Node) -> Iterator[nodes.Node]:
+    for call in tree.find_all(nodes.Call):
+        if isinstance(call.node, nodes.Name) and call.node.name == "dict" and call.args:
+            if any("hook" in name for name in _names(call.args[0])):
+                yield call
+
+
+@rule("information", "a relation has no information", "ask Spark: read_information")
+def _information(tree: nodes.Node) -> Iterator[nodes.Node]:
+    return (attr for attr in tree.find_all(nodes.Getattr) if attr.attr == "information")
+
+
+@rule("sample", "the arguments do not list `--sample`", "also look at the query if `dbt_version` is 2")
+def _sample(tree: nodes.Node) -> Iterator[nodes.Node]:
+    for call in _calls(tree, "get"):
+        is_flag = bool(call.args) and getattr(call.args[0], "value", None) == "sample"
+        if is_flag and "invocation_args_dict" in _names(call):
+            guarded = (g for g in tree.find_all(nodes.Or) if "dbt_version" in _names(g.right))
+            if not any(call in set(g.left.find_all(nodes.Call)) for g in guarded):
+                yield call
+
+
+def find_in(text: str, file: str = "") -> list[Finding]:
+    """Return the findings in the text of a file of macros."""
+    tree = get_environment().parse(text)
+    return [
+        Finding(file, node.lineno, rule.name, f"in dbt 2 {rule.reason}: {rule.change}")
+        for rule in RULES
+        for node in rule.find(tree)
+    ]
+
+
+def main() -> int:
+    found = [
+        finding
+        for path in sorted(MACROS.rglob("*.sql"))
+        for finding in find_in(path.read_text(), path.relative_to(MACROS).as_posix())
+    ]
+    new = [finding for finding in found if (finding.file, finding.rule) not in EXCEPTIONS]
+    for finding in new:
+        print(f"macros/{finding}")
+    used = {(finding.file, finding.rule) for finding in found}
+    for file, name in EXCEPTIONS.keys() - used:
+        print(f"macros/{file}: remove the exception from the rule {name!r}, which finds nothing")
+    return 1 if new or EXCEPTIONS.keys() - used else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
