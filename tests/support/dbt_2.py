@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from dbt_common.clients.jinja import get_environment
@@ -28,8 +28,7 @@ EXCEPTIONS = {
 }
 """The rules that a file may break, with the reason."""
 
-CHANGING = {"append", "clear", "extend", "insert", "pop", "remove", "reverse", "setdefault"}
-CHANGING |= {"sort", "update"}
+CHANGING = {"append", "clear", "extend", "insert", "pop", "remove", "setdefault", "sort", "update"}
 """The methods that change a list or a dict."""
 
 
@@ -42,25 +41,14 @@ class Finding:
     rule: str
     text: str
 
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.rule}: {self.text}"
 
-
-@dataclass(frozen=True)
-class Rule:
-    name: str
-    reason: str
-    change: str
-    find: Callable[[nodes.Node], Iterator[nodes.Node]]
-
-
-RULES: list[Rule] = []
-Find = Callable[[nodes.Node], Iterator[nodes.Node]]
+Find = Callable[[nodes.Node], Iterable[nodes.Node]]
+RULES: dict[str, tuple[str, Find]] = {}
 
 
 def rule(name: str, reason: str, change: str) -> Callable[[Find], Find]:
     def add(find: Find) -> Find:
-        RULES.append(Rule(name, reason, change, find))
+        RULES[name] = (f"in dbt 2 {reason}: {change}", find)
         return find
 
     return add
@@ -106,20 +94,30 @@ def _assigned(tree: nodes.Node) -> Iterator[tuple[nodes.Node, nodes.Node]]:
             yield assign.target, assign.node
 
 
+def _macros(tree: nodes.Node) -> list[nodes.Node]:
+    """Return the macros of a file; a materialization and a test are macros, too."""
+    return [*tree.find_all(nodes.Macro)] or [tree]
+
+
+def _variables(macro: nodes.Node, is_meant: Callable[[nodes.Node], bool]) -> set[str]:
+    """Return the variables that a macro sets to such a value."""
+    return {getattr(to, "name", "") for to, value in _assigned(macro) if is_meant(value)}
+
+
 def _used(
-    tree: nodes.Node, methods: set[str], is_meant: Callable[[nodes.Node], bool]
-) -> Iterator[nodes.Node]:
+    tree: nodes.Node, methods: Iterable[str], is_meant: Callable[[nodes.Node], bool]
+) -> Iterable[nodes.Node]:
     """Yield the calls of `methods` on such a value, or on a variable with such a value."""
-    for macro in [*tree.find_all((nodes.Macro, nodes.CallBlock))] or [tree]:
-        meant = {getattr(to, "name", "") for to, value in _assigned(macro) if is_meant(value)}
+    for macro in _macros(tree):
+        variables = _variables(macro, is_meant)
         for call in _calls(macro, *methods):
             receiver = _receiver(call)
-            if is_meant(receiver) or isinstance(receiver, nodes.Name) and receiver.name in meant:
+            if is_meant(receiver) or getattr(receiver, "name", None) in variables:
                 yield call
 
 
 @rule("loop", "it filters all items before the body runs", "put an `if` inside the loop")
-def _filtered_loops(tree: nodes.Node) -> Iterator[nodes.Node]:
+def _filtered_loops(tree: nodes.Node) -> Iterable[nodes.Node]:
     for loop in tree.find_all(nodes.For):
         changed = {ref.name for part in loop.body for ref in part.find_all(nodes.NSRef)}
         for part in loop.body:
@@ -129,22 +127,32 @@ def _filtered_loops(tree: nodes.Node) -> Iterator[nodes.Node]:
 
 
 @rule("finditer", "`re` has no finditer", "use `re.split` with a group, or `re.findall`")
-def _finditer(tree: nodes.Node) -> Iterator[nodes.Node]:
+def _finditer(tree: nodes.Node) -> Iterable[nodes.Node]:
     return _calls(tree, "finditer")
 
 
 @rule("fullmatch", "`re.fullmatch` returns a list", "use `re.search('^…$', …)`")
-def _groups_of_fullmatch(tree: nodes.Node) -> Iterator[nodes.Node]:
+def _groups_of_fullmatch(tree: nodes.Node) -> Iterable[nodes.Node]:
     groups = {"group", "groups", "groupdict", "expand"}
     return _used(tree, groups, lambda value: _of_re(value, "fullmatch"))
 
 
-@rule(
-    "alternatives",
-    "`re.match` anchors only the first alternative, and `re.fullmatch` tries only the first match",
-    "use `re.search('^(?:…)$', …)`",
-)
-def _alternatives(tree: nodes.Node) -> Iterator[nodes.Node]:
+@rule("item of a match", "a match has no items", "use `group(1)`")
+def _items_of_matches(tree: nodes.Node) -> Iterable[nodes.Node]:
+    for macro in _macros(tree):
+        matches = _variables(macro, lambda value: _of_re(value, "search", "match"))
+        for item in macro.find_all(nodes.Getitem):
+            is_match = isinstance(item.node, nodes.Name) and item.node.name in matches
+            if is_match or _of_re(item.node, "search", "match"):
+                yield item
+
+
+@rule("alternatives", "only the first alternative is anchored", "use `re.search('^(?:…)$', …)`")
+def _alternatives(tree: nodes.Node) -> Iterable[nodes.Node]:
+    """Find patterns of `match` and `fullmatch` that are not constant or have alternatives.
+
+    `fullmatch` only looks if the first match is the whole text, so also find lazy quantifiers.
+    """
     for call in tree.find_all(nodes.Call):
         if _of_re(call, "match", "fullmatch"):
             pattern = call.args[0]
@@ -155,12 +163,12 @@ def _alternatives(tree: nodes.Node) -> Iterator[nodes.Node]:
 
 
 @rule("position", "it counts bytes, not characters", "use the groups of `re.split` or `re.search`")
-def _positions(tree: nodes.Node) -> Iterator[nodes.Node]:
+def _positions(tree: nodes.Node) -> Iterable[nodes.Node]:
     return _calls(tree, "start", "end", "span")
 
 
 @rule("braces", "`format` ignores what follows a colon", "use get_number_text or `'%.1f' | format`")
-def _formats(tree: nodes.Node) -> Iterator[nodes.Node]:
+def _formats(tree: nodes.Node) -> Iterable[nodes.Node]:
     for call in _calls(tree, "format"):
         texts = [const.value for const in call.node.find_all(nodes.Const)]
         if any(re.search(r"\{\w*[:!]", text) for text in texts if isinstance(text, str)):
@@ -168,7 +176,7 @@ def _formats(tree: nodes.Node) -> Iterator[nodes.Node]:
 
 
 @rule("hexadecimal", "`format` has no %X and %x for numbers", "take the digits from a text")
-def _hexadecimal(tree: nodes.Node) -> Iterator[nodes.Node]:
+def _hexadecimal(tree: nodes.Node) -> Iterable[nodes.Node]:
     for filter_ in tree.find_all(nodes.Filter):
         text = filter_.node.value if isinstance(filter_.node, nodes.Const) else ""
         if filter_.name == "format" and re.search(r"%[-+ #0-9.]*[xXo]", str(text)):
@@ -176,7 +184,7 @@ def _hexadecimal(tree: nodes.Node) -> Iterator[nodes.Node]:
 
 
 @rule("timedelta", "its arithmetic and comparisons fail or are wrong", "use `total_seconds()`")
-def _timedelta(tree: nodes.Node) -> Iterator[nodes.Node]:
+def _timedelta(tree: nodes.Node) -> Iterable[nodes.Node]:
     """Find each timedelta, and each difference of times of which nobody takes the seconds."""
     yield from (attr for attr in tree.find_all(nodes.Getattr) if attr.attr == "timedelta")
     taken = {id(_receiver(call)) for call in _calls(tree, "total_seconds")}
@@ -187,41 +195,35 @@ def _timedelta(tree: nodes.Node) -> Iterator[nodes.Node]:
 
 
 @rule("sort_keys", "`tojson` sorts only the outermost keys", "write the keys in their order")
-def _sort_keys(tree: nodes.Node) -> Iterator[nodes.Node]:
-    for call in tree.find_all((nodes.Call, nodes.Filter)):
-        if any(keyword.key == "sort_keys" for keyword in call.kwargs):
-            yield call
+def _sort_keys(tree: nodes.Node) -> Iterable[nodes.Node]:
+    return (keyword for keyword in tree.find_all(nodes.Keyword) if keyword.key == "sort_keys")
 
 
-@rule(
-    "fixed list", "the result of `re.split`, `re.findall` or `[0] * n` cannot be changed",
-    "begin with `[]`, and use `extend`",
-)  # fmt: skip
-def _fixed_lists(tree: nodes.Node) -> Iterator[nodes.Node]:
-    return _used(
-        tree, CHANGING, lambda value: _of_re(value, "split", "findall") or _is_repeated(value)
-    )
+@rule("fixed list", "this list cannot be changed", "begin with `[]`, and use `extend`")
+def _fixed_lists(tree: nodes.Node) -> Iterable[nodes.Node]:
+    def is_fixed(value: nodes.Node) -> bool:
+        """True for the result of `re.split` or `re.findall`, and for `[0] * n`."""
+        sides = [value.left, value.right] if isinstance(value, nodes.Mul) else []
+        return _of_re(value, "split", "findall") or any(isinstance(s, nodes.List) for s in sides)
 
-
-def _is_repeated(value: nodes.Node) -> bool:
-    return isinstance(value, nodes.Mul) and nodes.List in (type(value.left), type(value.right))
+    return _used(tree, CHANGING, is_fixed)
 
 
 @rule("hook", "a hook is not a dict", "write the dict: `{'sql': hook.sql, …}`")
-def _hooks(tree: nodes.Node) -> Iterator[nodes.Node]:
+def _hooks(tree: nodes.Node) -> Iterable[nodes.Node]:
     for call in tree.find_all(nodes.Call):
-        if isinstance(call.node, nodes.Name) and call.node.name == "dict" and call.args:
-            if any("hook" in name for name in _names(call.args[0])):
-                yield call
+        is_dict = getattr(call.node, "name", None) == "dict" and call.args
+        if is_dict and any("hook" in name for name in _names(call.args[0])):
+            yield call
 
 
 @rule("information", "a relation has no information", "ask Spark: read_information")
-def _information(tree: nodes.Node) -> Iterator[nodes.Node]:
+def _information(tree: nodes.Node) -> Iterable[nodes.Node]:
     return (attr for attr in tree.find_all(nodes.Getattr) if attr.attr == "information")
 
 
-@rule("sample", "the arguments do not list `--sample`", "also look at the query if `dbt_version` is 2")
-def _sample(tree: nodes.Node) -> Iterator[nodes.Node]:
+@rule("sample", "the arguments do not list `--sample`", "if `dbt_version` is 2, read the query")
+def _sample(tree: nodes.Node) -> Iterable[nodes.Node]:
     for call in _calls(tree, "get"):
         is_flag = bool(call.args) and getattr(call.args[0], "value", None) == "sample"
         if is_flag and "invocation_args_dict" in _names(call):
@@ -234,9 +236,9 @@ def find_in(text: str, file: str = "") -> list[Finding]:
     """Return the findings in the text of a file of macros."""
     tree = get_environment().parse(text)
     return [
-        Finding(file, node.lineno, rule.name, f"in dbt 2 {rule.reason}: {rule.change}")
-        for rule in RULES
-        for node in rule.find(tree)
+        Finding(file, node.lineno, name, advice)
+        for name, (advice, find) in RULES.items()
+        for node in find(tree)
     ]
 
 
@@ -248,7 +250,7 @@ def main() -> int:
     ]
     new = [finding for finding in found if (finding.file, finding.rule) not in EXCEPTIONS]
     for finding in new:
-        print(f"macros/{finding}")
+        print(f"macros/{finding.file}:{finding.line}: {finding.rule}: {finding.text}")
     used = {(finding.file, finding.rule) for finding in found}
     for file, name in EXCEPTIONS.keys() - used:
         print(f"macros/{file}: remove the exception from the rule {name!r}, which finds nothing")

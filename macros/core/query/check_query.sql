@@ -74,8 +74,8 @@
     ) -%}
     {#- A volatile column may not use the file either: Spark reports no file in a query that reads keys again. -#}
     {%- set call = call or modules.re.search('(?i)(?<![\\w.#])(input_file_\\w+)\\((?!\\)#)', explained.analyzed | join) -%}
-    {%- if call -%} {%- do dbt_backfill.refuse_unrepeatable(call[1] | lower ~ '()') -%} {%- endif -%}
-    {%- if cast -%} {%- do dbt_backfill.refuse_unrepeatable("'" ~ cast[1] ~ cast[2] ~ "' as a date or time") -%} {%- endif -%}
+    {%- if call -%} {%- do dbt_backfill.refuse_unrepeatable(call.group(1) | lower ~ '()') -%} {%- endif -%}
+    {%- if cast -%} {%- do dbt_backfill.refuse_unrepeatable("'" ~ cast.groups() | join ~ "' as a date or time") -%} {%- endif -%}
     {%- if explained.optimized[0].startswith('LocalRelation <empty>') -%}
         {%- do dbt_backfill.refuse('the filter of its query is always false', 'Correct the filter') -%}
     {%- endif -%}
