@@ -217,6 +217,11 @@ def _hooks(tree: nodes.Node) -> Iterable[nodes.Node]:
             yield call
 
 
+@rule("replace", "a relation has no `replace`", "use `incorporate`")
+def _replaced_relations(tree: nodes.Node) -> Iterable[nodes.Node]:
+    return (call for call in _calls(tree, "replace") if not call.args)
+
+
 @rule("information", "a relation has no information", "ask Spark: read_information")
 def _information(tree: nodes.Node) -> Iterable[nodes.Node]:
     return (attr for attr in tree.find_all(nodes.Getattr) if attr.attr == "information")

@@ -40,6 +40,7 @@ FOUND = {
         "{% set xs, n = [0] * n, 1 %}{% do xs.append(1) %}",
     ],
     "hook": ["{% for hook in hooks %}{{ dict(hook, transaction=true) }}{% endfor %}"],
+    "replace": ["{{ relation.replace(limit=none) }}"],
     "information": ["{{ relation.information or '' }}"],
     "sample": [
         "{% set sampled = invocation_args_dict.get('sample') is not none %}",
@@ -72,6 +73,7 @@ NOT_FOUND = {
         "{% set xs = text.split(',') %}{% do xs.append(1) %}",
     ],
     "hook": ["{{ dict(plan, hooks=1) }}"],
+    "replace": ["{{ text.replace('a', 'b') }}", "{{ relation.incorporate(limit=none) }}"],
     "information": ["{{ relation.incorporate(information='a') }}"],
     "sample": [
         "{% set x = invocation_args_dict.get('sample') is not none or dbt_version == '2' %}",
