@@ -4,7 +4,7 @@
 
 dbt 2 renders Jinja with an engine of its own, in Rust. Each rule below finds one difference. The
 rules were tried with dbt 2.0.0-alpha.4. They read the syntax tree of Jinja2, which has no types. If
-a rule cannot decide, it reports the place. `EXCEPTIONS` lists the places that stay as they are.
+a rule cannot decide, it reports the line. `EXCEPTIONS` lists the files that may break a rule.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CHANGING = {"append", "clear", "extend", "insert", "pop", "remove", "setdefault"
 
 @dataclass(frozen=True)
 class Finding:
-    """A place that dbt 2 renders differently."""
+    """A line that dbt 2 renders differently."""
 
     file: str
     line: int
