@@ -244,9 +244,10 @@
         ) -%}
     {%- endif -%}
     {%- do adapter.cache_added(backfill.replica.incorporate(type='table')) -%}
+    {%- set seconds = (modules.datetime.datetime.now() - begun).total_seconds() -%}
     {%- do log(
         dbt_backfill.get_model_name(model) ~ ': copied ' ~ columns | length ~ ' columns of ' ~ backfill.upstream.relation.render() ~ ' into '
-            ~ backfill.replica.render() ~ ' in ' ~ dbt_backfill.get_number_text('%.1f' | format((modules.datetime.datetime.now() - begun).total_seconds())) ~ ' s',
+            ~ backfill.replica.render() ~ ' in ' ~ dbt_backfill.get_number_text('%.1f' | format(seconds)) ~ ' s',
         info=true
     ) -%}
     {{ return({

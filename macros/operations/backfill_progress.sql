@@ -204,7 +204,8 @@
             (row.get('filling'), 'fills ' ~ row.get('filling')),
             (row.get('planned'), 'barrier ' ~ (row.epoch + 1) ~ ' is planned (' ~ row.get('planned')
                 ~ '): a run is at work, or the next run continues it'),
-            (0 < row.vnodes_finished < row.vnode_count, dbt_backfill.get_number_text(row.vnodes_finished) ~ ' of ' ~ dbt_backfill.get_number_text(row.vnode_count) ~ ' vnodes have finished'),
+            (0 < row.vnodes_finished < row.vnode_count, dbt_backfill.get_number_text(row.vnodes_finished)
+                ~ ' of ' ~ dbt_backfill.get_number_text(row.vnode_count) ~ ' vnodes have finished'),
         ] if applies -%}
             {%- do log('  ' ~ note, info=true) -%}
         {%- endfor -%}

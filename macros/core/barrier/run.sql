@@ -273,7 +273,8 @@
     {%- elif plan.kind == 'fill' -%}
         {%- do parts.append(('filled ' if plan.get('last_fill') else 'fills ') ~ plan.fills | map(attribute='name') | join(', ')) -%}
         {%- if not plan.get('last_fill') -%}
-            {%- do parts.append(dbt_backfill.get_number_text(plan.get('filled_row_count') or 0) ~ ' of ' ~ dbt_backfill.get_number_text(state.row_count) ~ ' rows') -%}
+            {%- set filled = dbt_backfill.get_number_text(plan.get('filled_row_count') or 0) -%}
+            {%- do parts.append(filled ~ ' of ' ~ dbt_backfill.get_number_text(state.row_count) ~ ' rows') -%}
         {%- endif -%}
         {%- do parts.append('+' ~ dbt_backfill.get_number_text(plan.get('range_row_count') or 0) ~ ' read for it') -%}
     {%- elif not state.finished or plan.get('range_row_count') is not none -%}
@@ -288,7 +289,8 @@
     {%- endif -%}
     {%- if plan.get('drops') -%} {%- do parts.append('dropped ' ~ plan.drops | join(', ')) -%} {%- endif -%}
     {%- if counts -%}
-        {%- do parts.append(dbt_backfill.get_number_text(counts.changed) ~ ' changed' ~ (', ' ~ dbt_backfill.get_number_text(counts.deleted) ~ ' deleted' if 'deleted' in counts else '')) -%}
+        {%- set deleted = ', ' ~ dbt_backfill.get_number_text(counts.deleted) ~ ' deleted' if 'deleted' in counts else '' -%}
+        {%- do parts.append(dbt_backfill.get_number_text(counts.changed) ~ ' changed' ~ deleted) -%}
     {%- endif -%}
     {{ return(parts + [version]) }}
 {% endmacro %}
