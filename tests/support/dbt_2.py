@@ -168,7 +168,7 @@ def _positions(tree: nodes.Node) -> Iterable[nodes.Node]:
     return _calls(tree, "start", "end", "span")
 
 
-@rule("braces", "`format` ignores what follows a colon", "use get_number_text or `'%.1f' | format`")
+@rule("braces", "`format` ignores what follows a colon", "use get_count_text or `'%.1f' | format`")
 def _formats(tree: nodes.Node) -> Iterable[nodes.Node]:
     for call in _calls(tree, "format"):
         texts = [const.value for const in call.node.find_all(nodes.Const)]

@@ -111,15 +111,9 @@
 {% macro _is_recorded_commit(upstream, source) %}
     {%- set now, then = dbt_backfill.delta_committed_at(upstream, source.version), source.get('committed_at') -%}
     {%- if now is none or then is none -%} {{ return(true) }} {%- endif -%}
-    {%- set rest = (dbt_backfill._log_seconds(now) - dbt_backfill._log_seconds(then)) % 900 -%}
+    {%- set time = modules.datetime.datetime -%}
+    {%- set rest = (time.fromisoformat(now) - time.fromisoformat(then)).total_seconds() % 900 -%}
     {{ return(rest < 0.1 or rest > 899.9) }}
-{% endmacro %}
-
-
-{#- Return a time of the log, a text in local time, as a number of seconds. -#}
-{% macro _log_seconds(time) %}
-    {%- set datetime = modules.datetime.datetime -%}
-    {{ return((datetime.fromisoformat(time) - datetime.fromisoformat('1970-01-01')).total_seconds()) }}
 {% endmacro %}
 
 
@@ -273,6 +267,13 @@
 {% endmacro %}
 
 
+{#- Return a time of the log, a text in local time, as a number of seconds. -#}
+{% macro _log_seconds(time) %}
+    {%- set datetime = modules.datetime.datetime -%}
+    {{ return((datetime.fromisoformat(time) - datetime.fromisoformat('1970-01-01')).total_seconds()) }}
+{% endmacro %}
+
+
 {#-
     Return the horizon of a VACUUM, see _log_seconds: the VACUUM deletes the files that were removed from the table before this time. The macro adds
     two hours to be safe, because the times of the log are local times. When clocks are set back, usually by an hour, more time passes than the difference of two
@@ -299,12 +300,12 @@
         {{ return(false) }}
     {%- endif -%}
     {%- if version == current -%} {{ return(true) }} {%- endif -%}
-    {%- set superseded = dbt_backfill._log_seconds((log | selectattr('version', 'equalto', version + 1) | first).committed_at) -%}
+    {%- set time, superseded = modules.datetime.datetime, (log | selectattr('version', 'equalto', version + 1) | first).committed_at -%}
     {%- for entry in log if entry.operation == 'VACUUM START' and entry.version > version -%}
-        {%- if dbt_backfill._vacuum_horizon(entry) >= superseded -%} {{ return(false) }} {%- endif -%}
+        {%- if dbt_backfill._vacuum_horizon(entry) >= dbt_backfill._log_seconds(superseded) -%} {{ return(false) }} {%- endif -%}
     {%- endfor -%}
-    {%- set committed = dbt_backfill._log_seconds((log | selectattr('version', 'equalto', version) | first).committed_at) -%}
-    {%- set age = dbt_backfill._log_seconds(modules.datetime.datetime.now() | string) - committed -%}
+    {%- set committed = time.fromisoformat((log | selectattr('version', 'equalto', version) | first).committed_at) -%}
+    {%- set age = (time.now() - committed).total_seconds() -%}
     {%- if age < 10 * 3600 -%} {{ return(true) }} {%- endif -%}
     {%- if not upstream.get('properties') -%}
         {%- do upstream.update({'properties': dbt_backfill.read_delta_detail(upstream.relation).properties}) -%}
@@ -318,7 +319,7 @@
     {%- if (age - retention) | abs > 26 * 3600 -%} {{ return(age <= retention) }} {%- endif -%}
     {%- set now = dbt_backfill.run_table('read the clock', 'select current_timestamp() as now')[0]['now'] -%}
     {#- The two hours are explained at _vacuum_horizon. -#}
-    {{ return(dbt_backfill._log_seconds(now | string) - committed + 2 * 3600 <= retention) }}
+    {{ return((time.fromisoformat(now | string) - committed).total_seconds() + 2 * 3600 <= retention) }}
 {% endmacro %}
 
 

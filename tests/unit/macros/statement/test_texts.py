@@ -18,7 +18,7 @@ from support.macros import Macros
 def test_a_number_has_commas_between_its_thousands(
     macros: Macros, number: int | str, text: str
 ) -> None:
-    assert macros.call("get_number_text", number) == text
+    assert macros.call("get_count_text", number) == text
 
 
 def test_a_count_has_the_noun_in_its_number(macros: Macros) -> None:
