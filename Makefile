@@ -48,7 +48,7 @@ help:
 	@echo '                real events of Debezium, under writers and kills'
 	@echo 'make test-fast  lint and the tests that need no Spark'
 	@echo 'make docs       the pages of docs/ as a site, in site/'
-	@echo 'make lint       ruff, ruff format, mypy, and the private words of tests/support/words.toml'
+	@echo 'make lint       ruff, ruff format, mypy, the private words of tests/support/words.toml, and Jinja for dbt 2'
 	@echo 'make format     let ruff repair what it can'
 	@echo 'make clean      remove .venv and what dbt and Spark left behind'
 
@@ -172,6 +172,7 @@ lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	PYTHONPATH=tests $(BIN)/python -m support.words
+	PYTHONPATH=tests $(BIN)/python -m support.dbt_2
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .

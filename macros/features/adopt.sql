@@ -117,13 +117,13 @@
     {%- set types = dbt_backfill.types_by_name(present) -%}
     {%- set described = dbt_backfill.run_table('describe ' ~ backfill.mv.identifier, 'describe table ' ~ name) -%}
     {#- A select returns a char(n) or varchar(n) as a string, and Delta also describes it as a string. -#}
-    {%- for row in described if row[0] | lower in types and 'char(' in (row[1] or '') -%}
+    {%- for row in described -%} {%- if row[0] | lower in types and 'char(' in (row[1] or '') -%}
         {%- do types.update({row[0] | lower: row[1]}) -%}
-    {%- endfor -%}
+    {%- endif -%} {%- endfor -%}
     {%- if 'string' in types.values() | join(' ') -%}
-        {%- for column, char in dbt_backfill.find_char_columns([backfill.mv])[0].items() if 'string' in types.get(column, '') -%}
+        {%- for column, char in dbt_backfill.find_char_columns([backfill.mv])[0].items() -%} {%- if 'string' in types.get(column, '') -%}
             {%- do types.update({column: dbt_backfill.type_with_char(types[column], char)}) -%}
-        {%- endfor -%}
+        {%- endif -%} {%- endfor -%}
     {%- endif -%}
     {%- for column in columns if types.get(column.name | lower) != column.type -%}
         {%- set type = types.get(column.name | lower) -%}

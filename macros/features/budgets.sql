@@ -59,7 +59,7 @@
 
 {#- Return a text such as `throttled to 1,000 rows by alice since 2026-11-24 12:00`. -#}
 {% macro get_ruling_text(allowance) %}
-    {%- set rows = '{:,}'.format(allowance.rows) -%}
+    {%- set rows = dbt_backfill.get_count_text(allowance.rows) -%}
     {%- set words = {
         'pause': 'paused', 'throttle': 'throttled to ' ~ rows ~ ' rows',
         'barrier_seconds': 'up to ' ~ rows ~ ' by barrier_seconds', 'run_rows': 'up to ' ~ rows ~ ' by run_rows',

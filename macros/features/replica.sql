@@ -146,10 +146,10 @@
     copy costs about as much as 45,000,000`. -#}
 {% macro get_scans_text(backfill, plan, evidence) %}
     {%- set scans = [evidence.scans, dbt_backfill.count_ranges_ahead(plan)] | min -%}
-    {{ return(dbt_backfill.get_ranges_text(plan) ~ ' ahead would read ' ~ '{:,.1f}'.format(scans) ~ ' times the '
-        ~ '{:,}'.format(evidence.rows) ~ ' rows of ' ~ backfill.upstream.relation.render() ~ ' that are left: '
-        ~ '{:,.0f}'.format(scans * evidence.rows) ~ ' rows in all, while a copy costs about as much as '
-        ~ '{:,}'.format((2 + dbt_backfill.count_parts(backfill, plan)) * evidence.rows)) }}
+    {{ return(dbt_backfill.get_ranges_text(plan) ~ ' ahead would read ' ~ dbt_backfill.get_count_text('%.1f' | format(scans)) ~ ' times the '
+        ~ dbt_backfill.get_count_text(evidence.rows) ~ ' rows of ' ~ backfill.upstream.relation.render() ~ ' that are left: '
+        ~ dbt_backfill.get_count_text('%.0f' | format(scans * evidence.rows)) ~ ' rows in all, while a copy costs about as much as '
+        ~ dbt_backfill.get_count_text((2 + dbt_backfill.count_parts(backfill, plan)) * evidence.rows)) }}
 {% endmacro %}
 
 
@@ -230,9 +230,10 @@
         ) -%}
     {%- endif -%}
     {%- do adapter.cache_added(backfill.replica.incorporate(type='table')) -%}
+    {%- set seconds = (modules.datetime.datetime.now() - begun).total_seconds() -%}
     {%- do log(
         dbt_backfill.get_model_name(model) ~ ': copied ' ~ columns | length ~ ' columns of ' ~ backfill.upstream.relation.render() ~ ' into '
-            ~ backfill.replica.render() ~ ' in ' ~ '{:,.1f}'.format((modules.datetime.datetime.now() - begun).total_seconds()) ~ ' s',
+            ~ backfill.replica.render() ~ ' in ' ~ dbt_backfill.get_count_text('%.1f' | format(seconds)) ~ ' s',
         info=true
     ) -%}
     {{ return({

@@ -7,8 +7,9 @@
     steps: observe, plan, merge the changes, merge the next range, commit the progress. docs/barrier.md has a drawing of a barrier.
 -#}
 {% materialization backfilled_mv, adapter='spark', supported_languages=['sql'] %}
-    {#- Macros can see the flag `--sample` only in the arguments of the invocation. -#}
-    {%- set sampled = invocation_args_dict.get('sample') is not none -%}
+    {#- Macros can see the flag `--sample` only in the arguments of the invocation. dbt 2 does not list it there, but filters the upstream. -#}
+    {%- set sampled = invocation_args_dict.get('sample') is not none
+        or dbt_version.startswith('2') and dbt_backfill.get_unsampled_sql(sql, false, true) != sql -%}
     {%- set reads_nothing = flags.EMPTY or sampled -%}
     {%- set existing_relation = load_relation(this) -%}
     {%- set backfill = dbt_backfill.get_backfill(this, dbt_backfill.get_unsampled_sql(sql, flags.EMPTY, sampled)) -%}
@@ -75,7 +76,7 @@
 -#}
 {% macro run_all_hooks(hooks, outside_first) %}
     {%- set inside, outside = [], [] -%}
-    {%- for hook in hooks -%} {%- do (inside if hook.get('transaction', true) else outside).append(dict(hook, transaction=true)) -%} {%- endfor -%}
+    {%- for hook in hooks -%} {%- do (inside if hook.get('transaction', true) else outside).append({'sql': hook.sql, 'transaction': true}) -%} {%- endfor -%}
     {{ run_hooks(outside + inside if outside_first else inside + outside) }}
 {% endmacro %}
 
@@ -115,7 +116,7 @@
         {%- set sql = modules.re.sub(limited, '\\1', sql) -%}
     {%- endif -%}
     {%- if sampled -%}
-        {%- set time = "'\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\d(?:\\.\\d+)?[+-]\\d\\d:\\d\\d'" -%}
+        {%- set time = "'\\d{4}-\\d\\d-\\d\\d[ T]\\d\\d:\\d\\d:\\d\\d(?:\\.\\d+)?[+-]\\d\\d:\\d\\d'" -%}
         {%- set filter = '(?:' ~ name ~ ' >= ' ~ time ~ '(?: and \\2 < ' ~ time ~ ')?|' ~ name ~ ' < ' ~ time ~ ')' -%}
         {%- set filtered = '\\(select \\* from ' ~ name ~ ' where ' ~ filter ~ '\\)(?: _dbt_et_filter_subq_\\w+)?' -%}
         {%- set sql = modules.re.sub(filtered, '\\1', sql) -%}

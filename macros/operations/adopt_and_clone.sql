@@ -204,9 +204,9 @@
 {% macro _get_copy_sql(clone, original, table, own, rows, partitions='') -%}
     {%- set kept = {} -%}
     {%- for name, value in dbt_backfill.read_table_properties(original[table]).items()
-            if not dbt_backfill.is_redacted(value) and modules.re.fullmatch(
-                'delta\\.(isolationLevel|appendOnly|enable\\w+|dataSkipping\\w+|columnMapping\\.mode|feature\\.\\w+)'
-                    ~ '|(write|read|commit|history)\\..*|format-version|dbt_backfill\\..*', name
+            if not dbt_backfill.is_redacted(value) and modules.re.search(
+                '^(?:delta\\.(isolationLevel|appendOnly|enable\\w+|dataSkipping\\w+|columnMapping\\.mode|feature\\.\\w+)'
+                    ~ '|(write|read|commit|history)\\..*|format-version|dbt_backfill\\..*)$', name
             ) -%}
         {%- do kept.update({name: value}) -%}
     {%- endfor -%}

@@ -187,9 +187,9 @@
         {%- set behind = row.behind ~ age if row.behind is not none else '?' if row.get('upstream_version') else '' -%}
         {%- do dbt_backfill._report_line([
             row.model ~ (' (next)' if row.get('generation') else ''),
-            '{:.1f} %'.format(row.progress * 100),
+            '%.1f %%' | format(row.progress * 100),
             count if total is none or row.backfill_finished else count ~ ' of ' ~ dbt_backfill.get_number_text(total),
-            ('{:.1f}'.format(rate) if rate < 10 else dbt_backfill.get_number_text(rate)) if rate else '',
+            ('%.1f' | format(rate) if rate < 10 else dbt_backfill.get_number_text(rate)) if rate else '',
             dbt_backfill.get_duration_text(left) if left else '',
             behind,
         ], widths) -%}
@@ -202,7 +202,8 @@
             (row.get('filling'), 'fills ' ~ row.get('filling')),
             (row.get('planned'), 'barrier ' ~ (row.epoch + 1) ~ ' is planned (' ~ row.get('planned')
                 ~ '): a run is at work, or the next run continues it'),
-            (0 < row.vnodes_finished < row.vnode_count, '{:,} of {:,} vnodes have finished'.format(row.vnodes_finished, row.vnode_count)),
+            (0 < row.vnodes_finished < row.vnode_count, dbt_backfill.get_count_text(row.vnodes_finished)
+                ~ ' of ' ~ dbt_backfill.get_count_text(row.vnode_count) ~ ' vnodes have finished'),
         ] if applies -%}
             {%- do log('  ' ~ note, info=true) -%}
         {%- endfor -%}
@@ -218,10 +219,10 @@
             {%- do log(row.model ~ (' (next)' if row.get('generation') else '') ~ ', barrier ' ~ row.epoch, info=true) -%}
             {%- do dbt_backfill._report_line(['vnode', 'done', 'rows', 'position'], widths, last_left=true) -%}
         {%- endif -%}
-        {%- set count, total = '{:,}'.format(row.row_count), row.get('upstream_row_count') -%}
+        {%- set count, total = dbt_backfill.get_count_text(row.row_count), row.get('upstream_row_count') -%}
         {%- do dbt_backfill._report_line([
-            row.vnode, '{:.1f} %'.format(row.progress * 100),
-            count if total is none or row.backfill_finished else count ~ ' of about ' ~ '{:,}'.format(total),
+            row.vnode, '%.1f %%' | format(row.progress * 100),
+            count if total is none or row.backfill_finished else count ~ ' of about ' ~ dbt_backfill.get_count_text(total),
             'end' if row.backfill_finished else row.get('current_pos', 'not begun'),
         ], widths, last_left=true) -%}
     {%- endfor -%}

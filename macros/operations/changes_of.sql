@@ -17,7 +17,7 @@
       since (relation): the table with the column mv_version; by default the model itself.
 -#}
 {% macro changes_of(mv, since=none) %}
-    {%- set whole, since = mv.replace(limit=none, event_time_filter=none), since or this -%}
+    {%- set whole, since = mv.incorporate(limit=none, event_time_filter=none), since or this -%}
     {%- set runs = execute and flags.WHICH in ['run', 'build', 'retry', 'show'] -%}
     {#-
         With --empty and --sample, ref() has only some rows. Such a run stores no mark, and changes no group of a table that exists. In a unit test of

@@ -116,7 +116,7 @@
         {%- set ruling = dbt_backfill.get_ruling_allowance(limit, control) -%}
         {%- set words = dbt_backfill.get_ruling_text(ruling) ~ ('; changes are still merged' if ruling.rows == 0 else '')
             if ruling.ruled_by != 'config' else 'its config applies, with '
-                ~ ('no backfill_rate_limit' if limit is none else 'backfill_rate_limit {:,}'.format(limit)) -%}
+                ~ ('no backfill_rate_limit' if limit is none else 'backfill_rate_limit ' ~ dbt_backfill.get_count_text(limit)) -%}
         {%- do log(operated.name ~ ': ' ~ words, info=true) -%}
     {%- endfor -%}
 {% endmacro %}

@@ -46,7 +46,7 @@
     {%- set name, newest = backfill.upstream.relation.render(), 'version ' ~ upstream.version -%}
     {%- set lines, total = ['nothing of ' ~ name ~ ' was read yet; it is at ' ~ newest], (state.committed or {}).get('upstream_row_count') -%}
     {%- if dbt_backfill.has_started(state) -%}
-        {%- set lines = ['{:,}'.format(state.row_count) ~ (' of {:,}'.format(total) if total else '') ~ ' rows of ' ~ name
+        {%- set lines = [dbt_backfill.get_count_text(state.row_count) ~ (' of ' ~ dbt_backfill.get_count_text(total) if total else '') ~ ' rows of ' ~ name
             ~ ' were read, up to version ' ~ state.upstream_version
             ~ (', which is the newest' if state.upstream_version == upstream.version | string else '; it is at ' ~ newest)] -%}
     {%- endif -%}
@@ -118,8 +118,8 @@
         run_minutes, because nobody knows how many barriers fit into this time. -#}
     {%- set is_least = not plan.get('bounds_complete') and not plan.last_range or options.run_minutes or options.run_rows -%}
     {%- set lines = [
-        '{:,} rows are left, in '.format(rows) ~ dbt_backfill.get_ranges_text(plan)
-            ~ (' of up to {:,} rows'.format(limit) if limit else ', because the model has no backfill_rate_limit'),
+        dbt_backfill.get_count_text(rows) ~ ' rows are left, in ' ~ dbt_backfill.get_ranges_text(plan)
+            ~ (' of up to ' ~ dbt_backfill.get_count_text(limit) ~ ' rows' if limit else ', because the model has no backfill_rate_limit'),
         'a barrier for each, in ' ~ ('about ' if options.barrier_seconds else 'at least ' if is_least else '')
             ~ dbt_backfill.get_count_text(runs | max, 'run') ~ ' of dbt'
             ~ ('; barrier_seconds will change the size of later ranges' if options.barrier_seconds else ''),
@@ -136,8 +136,8 @@
     {%- if bytes and rows -%}
         {#- Assume that the rows that are left have a proportional share of the bytes of the upstream's files. -#}
         {%- set megabytes = bytes * rows / (rows + (state.row_count or 0)) / 1000000 -%}
-        {%- set of_a_range = '{:,.1f} MB'.format(megabytes * (1 if copies or replica else [scans or 1, ranges] | min) / ranges) -%}
-        {%- set left = '{:,.1f} MB'.format(megabytes) -%}
+        {%- set of_a_range = dbt_backfill.get_count_text('%.1f' | format(megabytes * (1 if copies or replica else [scans or 1, ranges] | min) / ranges)) ~ ' MB' -%}
+        {%- set left = dbt_backfill.get_count_text('%.1f' | format(megabytes)) ~ ' MB' -%}
         {#- A range does not read columns that the query does not need, but their size is not known. -#}
         {%- set unneeded = ', at most: columns that are not needed are left out' -%}
         {%- if copies -%}

@@ -169,6 +169,7 @@ class Macros:
             "this": self.relation,
             "target": {"type": "spark", "schema": "lake", "name": "test", "threads": 1},
             "execute": True,
+            "dbt_version": "1.11.0",
             "invocation_id": "00000000-0000-0000-0000-000000000000",
             "modules": get_context_modules(),
             "graph": SimpleNamespace(

@@ -108,10 +108,10 @@
         {%- set name, sign, id = expression.rpartition('#') -%}
         {#- Spark keeps several projections if it would have to compute an expression twice. Then the alias is in a projection below. -#}
         {%- set names = [(name, id.rstrip('L'))] -%}
-        {%- for _ in range(8) if names[-1][1] not in attributes -%}
+        {%- for _ in range(8) -%} {%- if names[-1][1] not in attributes -%}
             {%- set alias = ' AS ' ~ modules.re.escape(names[-1] | join('#')) ~ 'L?(?=[,\\]])' -%}
             {%- do names.extend(modules.re.findall('(?:\\[|, )([^#]*)#(\\d+)L?' ~ alias, plan)[:1]) -%}
-        {%- endfor -%}
+        {%- endif -%} {%- endfor -%}
         {%- set name, id = names[-1] -%}
         {%- set type, upstream = explained.key_types[loop.index0], attributes.get(id, '') -%}
         {%- if not upstream or upstream | lower != name | lower -%}

@@ -169,7 +169,7 @@
     {%- set compares = kind.slice == 'all' and plan.get('touched') is none -%}
     {%- if compares or plan.kind == 'sweep' -%}
         {%- do log(
-            dbt_backfill.get_model_name(model) ~ ' compares its query with all ' ~ '{:,}'.format(state.row_count) ~ ' rows read so far'
+            dbt_backfill.get_model_name(model) ~ ' compares its query with all ' ~ dbt_backfill.get_count_text(state.row_count) ~ ' rows read so far'
                 ~ (dbt_backfill.get_slices_text(plan.get('backfill_rate_limit')) if not compares else '') ~ ', because ' ~ plan.reason,
             info=true
         ) -%}

@@ -217,7 +217,7 @@
     {%- if touched is none and started and backfill.options[option] == 'fail' -%}
         {%- do dbt_backfill.drop_stages(views) -%}
         {%- do dbt_backfill.refuse(
-            'its next barrier would compare its query with all ' ~ '{:,}'.format(state.row_count) ~ ' rows read so far, because '
+            'its next barrier would compare its query with all ' ~ dbt_backfill.get_count_text(state.row_count) ~ ' rows read so far, because '
                 ~ reason,
             'Set ' ~ option ~ "='reanchor' to allow that, " ~ option ~ "='sweep' to compare them in slices, or rebuild the MV with --full-refresh"
         ) -%}

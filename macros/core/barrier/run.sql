@@ -198,7 +198,7 @@
 {% macro set_line_if_stopped(backfill, state) %}
     {%- if adapter.type() != 'spark_backfill' or not state.get('committed') -%} {{ return(none) }} {%- endif -%}
     {%- set total = none if state.finished else state.committed.get('upstream_row_count') -%}
-    {%- set rows = '{:,}'.format(state.row_count) ~ (' of {:,}'.format(total) if total else '') ~ ' rows' -%}
+    {%- set rows = dbt_backfill.get_count_text(state.row_count) ~ (' of ' ~ dbt_backfill.get_count_text(total) if total else '') ~ ' rows' -%}
     {%- set parts, columns = [dbt_backfill.get_progress(state).text, rows], [] -%}
     {%- if not state.finished -%}
         {%- for literal in (state.get('position') if state.uniform else none) or [] -%}
@@ -229,7 +229,7 @@
     {%- set times = [dbt_backfill.get_duration_text(barrier.seconds)] -%}
     {%- if rows and dbt_backfill.kind_reads_range(plan) -%}
         {%- set rate = rows / [seconds, 0.001] | max -%}
-        {%- do times.append(('{:.1f}'.format(rate) if rate < 10 else dbt_backfill.get_number_text(rate)) ~ ' rows/s') -%}
+        {%- do times.append(('%.1f' | format(rate) if rate < 10 else dbt_backfill.get_number_text(rate)) ~ ' rows/s') -%}
         {#- No estimate is possible if this barrier read only some vnodes, or if it was the last barrier of a fill: the next barriers are
             different. -#}
         {%- set differs = plan.get('vnodes') is not none or plan.get('fills') and not dbt_backfill.get_filling(state) -%}
@@ -254,32 +254,34 @@
         {{ return(['plan given up: ' ~ plan.reason]) }}
     {%- elif plan.kind == 'rescale' -%}
         {%- set removed = counts.get('deleted') -%}
-        {{ return(['rescaled ' ~ plan.reason] + (['{:,} rows are read again'.format(removed)] if removed else [])) }}
+        {{ return(['rescaled ' ~ plan.reason] + ([dbt_backfill.get_count_text(removed) ~ ' rows are read again'] if removed else [])) }}
     {%- endif -%}
     {%- set version = 'version ' ~ dbt_backfill.get_source(plan).version -%}
     {%- if plan.kind == 'swap' -%}
-        {{ return(['{:,} rows'.format(state.row_count), 'next generation put in place: ' ~ plan.reason, version]) }}
+        {{ return([dbt_backfill.get_count_text(state.row_count) ~ ' rows', 'next generation put in place: ' ~ plan.reason, version]) }}
     {%- elif plan.kind == 'sweep' -%}
         {{ return(['sweeps from the start: ' ~ plan.reason, version]) }}
     {%- elif plan.kind == 'fill' -%}
         {%- do parts.append(('filled ' if plan.get('last_fill') else 'fills ') ~ plan.fills | map(attribute='name') | join(', ')) -%}
         {%- if not plan.get('last_fill') -%}
-            {%- do parts.append('{:,} of {:,} rows'.format(plan.get('filled_row_count') or 0, state.row_count)) -%}
+            {%- set filled = dbt_backfill.get_count_text(plan.get('filled_row_count') or 0) -%}
+            {%- do parts.append(filled ~ ' of ' ~ dbt_backfill.get_count_text(state.row_count) ~ ' rows') -%}
         {%- endif -%}
-        {%- do parts.append('+{:,} read for it'.format(plan.get('range_row_count') or 0)) -%}
+        {%- do parts.append('+' ~ dbt_backfill.get_count_text(plan.get('range_row_count') or 0) ~ ' read for it') -%}
     {%- elif not state.finished or plan.get('range_row_count') is not none -%}
         {#- The total is unknown if a database has not estimated its rows. -#}
         {%- set total = plan.get('upstream_row_count') if not state.finished else none -%}
-        {%- do parts.append('{:,}'.format(state.row_count) ~ (' of {:,}'.format(total) if total else '') ~ ' rows') -%}
+        {%- do parts.append(dbt_backfill.get_count_text(state.row_count) ~ (' of ' ~ dbt_backfill.get_count_text(total) if total else '') ~ ' rows') -%}
         {%- set read = ' compared' if plan.get('sweeps') else ' backfilled' -%}
-        {%- do parts.append('+{:,}'.format(plan.get('range_row_count') or 0) ~ read) -%}
+        {%- do parts.append('+' ~ dbt_backfill.get_count_text(plan.get('range_row_count') or 0) ~ read) -%}
     {%- endif -%}
     {%- if plan.kind == 'reanchor' -%}
         {%- do parts.append('re-anchored: ' ~ plan.reason ~ (', only what it could touch' if plan.get('touched') is not none else '')) -%}
     {%- endif -%}
     {%- if plan.get('drops') -%} {%- do parts.append('dropped ' ~ plan.drops | join(', ')) -%} {%- endif -%}
     {%- if counts -%}
-        {%- do parts.append('{:,} changed'.format(counts.changed) ~ (', {:,} deleted'.format(counts.deleted) if 'deleted' in counts else '')) -%}
+        {%- set deleted = ', ' ~ dbt_backfill.get_count_text(counts.deleted) ~ ' deleted' if 'deleted' in counts else '' -%}
+        {%- do parts.append(dbt_backfill.get_count_text(counts.changed) ~ ' changed' ~ deleted) -%}
     {%- endif -%}
     {{ return(parts + [version]) }}
 {% endmacro %}
@@ -300,7 +302,7 @@
     {%- set total = state.row_count if filling else state.committed.get('upstream_row_count') -%}
     {%- set share = [read / total, 0.999] | min if total else 0.0 -%}
     {{ return({
-        'share': share, 'text': '{:.1f} %'.format(share * 100), 'rows_left': none if total is none else [total - read, 0] | max,
+        'share': share, 'text': '%.1f %%' | format(share * 100), 'rows_left': none if total is none else [total - read, 0] | max,
     }) }}
 {% endmacro %}
 
@@ -327,19 +329,19 @@
 
 {#- Return the end of a message about a comparison, which says how many rows a barrier compares; empty without a rate limit. -#}
 {% macro get_slices_text(rate_limit) %}
-    {{ return(', up to ' ~ '{:,}'.format(rate_limit) ~ ' rows of the upstream per barrier' if rate_limit else '') }}
+    {{ return(', up to ' ~ dbt_backfill.get_count_text(rate_limit) ~ ' rows of the upstream per barrier' if rate_limit else '') }}
 {% endmacro %}
 
 
 {#- Return a number as text, such as `12,500`; a large number is shortened, such as `1.2 M` or `1.2 G`. -#}
 {% macro get_number_text(number) %}
-    {%- if number < 999999.5 -%} {{ return('{:,.0f}'.format(number)) }} {%- endif -%}
-    {{ return('{:.1f} M'.format(number / 1e6) if number < 999949999 else '{:.1f} G'.format(number / 1e9)) }}
+    {%- if number < 999999.5 -%} {{ return(dbt_backfill.get_count_text('%.0f' | format(number))) }} {%- endif -%}
+    {{ return('%.1f M' | format(number / 1e6) if number < 999949999 else '%.1f G' | format(number / 1e9)) }}
 {% endmacro %}
 
 
 {#- Return seconds as `12 s`, `3 min` or `2.5 h`. -#}
 {% macro get_duration_text(seconds) %}
-    {%- if seconds < 100 -%} {{ return('{:.0f} s'.format(seconds)) }} {%- endif -%}
-    {{ return('{:.0f} min'.format(seconds / 60) if seconds < 6000 else '{:.1f} h'.format(seconds / 3600)) }}
+    {%- if seconds < 100 -%} {{ return('%.0f s' | format(seconds)) }} {%- endif -%}
+    {{ return('%.0f min' | format(seconds / 60) if seconds < 6000 else '%.1f h' | format(seconds / 3600)) }}
 {% endmacro %}

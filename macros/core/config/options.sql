@@ -159,7 +159,7 @@
 {% macro _parse_vnodes(text) %}
     {%- set vnodes = [] -%}
     {%- for part in text.split(',') -%}
-        {%- set ends = modules.re.fullmatch('\\s*([0-9]{1,5})\\s*(?:-\\s*([0-9]{1,5})\\s*)?', part) -%}
+        {%- set ends = modules.re.search('^\\s*([0-9]{1,5})\\s*(?:-\\s*([0-9]{1,5})\\s*)?$', part) -%}
         {%- if not ends or (ends.group(2) or ends.group(1)) | int < ends.group(1) | int -%} {{ return([]) }} {%- endif -%}
         {%- do vnodes.extend(range(ends.group(1) | int, (ends.group(2) or ends.group(1)) | int + 1)) -%}
     {%- endfor -%}

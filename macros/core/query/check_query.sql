@@ -73,8 +73,8 @@
     ) -%}
     {#- A volatile column may not use the file either: Spark reports no file in a query that reads keys again. -#}
     {%- set call = call or modules.re.search('(?i)(?<![\\w.#])(input_file_\\w+)\\((?!\\)#)', explained.analyzed | join) -%}
-    {%- if call -%} {%- do dbt_backfill.refuse_unrepeatable(call[1] | lower ~ '()') -%} {%- endif -%}
-    {%- if cast -%} {%- do dbt_backfill.refuse_unrepeatable("'" ~ cast[1] ~ cast[2] ~ "' as a date or time") -%} {%- endif -%}
+    {%- if call -%} {%- do dbt_backfill.refuse_unrepeatable(call.group(1) | lower ~ '()') -%} {%- endif -%}
+    {%- if cast -%} {%- do dbt_backfill.refuse_unrepeatable("'" ~ cast.groups() | join ~ "' as a date or time") -%} {%- endif -%}
     {%- if explained.optimized[0].startswith('LocalRelation <empty>') -%}
         {%- do dbt_backfill.refuse('the filter of its query is always false', 'Correct the filter') -%}
     {%- endif -%}
@@ -117,7 +117,7 @@
             {%- do brackets.pop() -%}
         {%- elif word == ',' and brackets[-1].startswith('value, ') -%}
             {%- do brackets.append(brackets.pop()[7:]) -%}
-        {%- elif brackets[-1] == 'constant' and modules.re.match('`|[^\\W\\d]', word) and word[-1] not in ['"', "'"] and next[0] != '(' -%}
+        {%- elif brackets[-1] == 'constant' and modules.re.search('^(?:`|[^\\W\\d])', word) and word[-1] not in ['"', "'"] and next[0] != '(' -%}
             {%- do dbt_backfill.refuse(
                 "its query takes a name, a type or an option from the session variable '" ~ word ~ "', which may have another value in the next run",
                 'Write the value of the variable as a string literal'
@@ -130,10 +130,10 @@
         {%- elif word[-1] in ['"', "'"] -%}
             {%- set is_typed = last in ['date', 'timestamp', 'timestamp_ntz', 'timestamp_ltz'] -%}
             {%- set text = word.strip('rR"\'' ~ (' ' if is_typed else '')) -%}
-            {%- set day = modules.re.match('(?i)(now|today|tomorrow|yesterday)(\\s+\\S+)?$', text | trim) -%}
+            {%- set day = modules.re.search('(?i)^(now|today|tomorrow|yesterday)(\\s+\\S+)?$', text | trim) -%}
             {%- if (is_typed or makes_moments and last not in ['time', 'interval']) and modules.re.match('[tT]?\\d{1,2}:\\d', text)
                     or is_typed and text.lower().startswith(('now', 'today', 'tomorrow', 'yesterday'))
-                    or day and not modules.re.search('(?i)\\b' ~ day[1] ~ '\\b(?!#)', optimized) -%}
+                    or day and not modules.re.search('(?i)\\b' ~ day.group(1) ~ '\\b(?!#)', optimized) -%}
                 {%- do dbt_backfill.refuse_unrepeatable("'" ~ text ~ "' as a date or time") -%}
             {%- endif -%}
         {%- endif -%}

@@ -165,14 +165,15 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
 
 {#- Return the entries of a list in a plan. The entries are separated by the commas that are outside of brackets. -#}
 {% macro split_list(text) %}
-    {%- set at, entries = namespace(depth=0, begin=0), [] -%}
-    {%- for match in modules.re.finditer('[\\[(]|[\\])]|, ', text) -%}
-        {%- if match.group() != ', ' -%}
-            {%- set at.depth = at.depth + (1 if match.group() in '[(' else -1) -%}
-        {%- elif at.depth == 0 -%}
-            {%- do entries.append(text[at.begin:match.start()]) -%}
-            {%- set at.begin = match.end() -%}
+    {%- set at, entries = namespace(depth=0, entry=''), [] -%}
+    {%- for part in modules.re.split('([\\[(]|[\\])]|, )', text) -%}
+        {%- if part == ', ' and at.depth == 0 -%}
+            {%- do entries.append(at.entry) -%}
+            {%- set at.entry = '' -%}
+        {%- else -%}
+            {%- set at.depth = at.depth + (1 if part in ['[', '('] else -1 if part in [']', ')'] else 0) -%}
+            {%- set at.entry = at.entry ~ part -%}
         {%- endif -%}
     {%- endfor -%}
-    {{ return(entries + [text[at.begin:]]) }}
+    {{ return(entries + [at.entry]) }}
 {% endmacro %}

@@ -5,28 +5,27 @@
     A macro that searches for the name of a table must skip strings and comments, which may also contain such a name.
 -#}
 {% macro tokens(query, upstream=none) %}
-    {%- set at, found, names = namespace(end=0, comment='(?!)'), [], [] -%}
+    {%- set at, found, names = namespace(comment='(?!)', upstream='(?!)'), [], [] -%}
     {#- Spark allows bracketed comments inside bracketed comments; this pattern finds up to eight levels. If a comment that begins with `--` ends with
         a backslash, it continues on the next line. -#}
     {%- for _ in range(8) -%} {%- set at.comment = '/\\*(?:(?!/\\*|\\*/).|' ~ at.comment ~ ')*\\*/' -%} {%- endfor -%}
-    {%- set kinds = [
-        "(?P<string>\\br(?:'[^']*'|\"[^\"]*\")|(?:'(?:[^'\\\\]|\\\\.)*')+|(?:\"(?:[^\"\\\\]|\\\\.)*\")+)",
-        '(?P<comment>--(?:\\\\\\n|[^\\r\\n])*|' ~ at.comment ~ ')',
-    ] -%}
+    {%- set string = "\\br(?:'[^']*'|\"[^\"]*\")|(?:'(?:[^'\\\\]|\\\\.)*')+|(?:\"(?:[^\"\\\\]|\\\\.)*\")+" -%}
+    {%- set comment = '--(?:\\\\\\n|[^\\r\\n])*|' ~ at.comment -%}
     {%- if upstream is not none -%}
         {%- for name in [upstream.schema, upstream.identifier] -%}
             {%- set pattern = modules.re.escape(name) -%} {%- do names.append('(?:`' ~ pattern ~ '`|' ~ pattern ~ '(?!\\w))') -%}
         {%- endfor -%}
         {%- set catalog = '(?:(?:spark_catalog|`spark_catalog`)\\s*\\.\\s*)?' -%}
-        {%- do kinds.append('(?P<upstream>(?<![\\w`.])' ~ catalog ~ names | join('\\s*\\.\\s*') ~ ')') -%}
+        {%- set at.upstream = '(?<![\\w`.])' ~ catalog ~ names | join('\\s*\\.\\s*') -%}
     {%- endif -%}
-    {%- do kinds.append('(?P<quoted>`(?:[^`]|``)*`)') -%}
-    {%- for match in modules.re.finditer('(?is)' ~ kinds | join('|'), query) -%}
-        {%- if match.start() > at.end -%} {%- do found.append({'kind': 'code', 'text': query[at.end:match.start()]}) -%} {%- endif -%}
-        {%- do found.append({'kind': match.lastgroup, 'text': match.group()}) -%}
-        {%- set at.end = match.end() -%}
+    {#- The parts of the query: code, and then a token of one of four kinds, which is a group of the pattern. -#}
+    {%- set pattern = '(?is)(' ~ [string, comment, at.upstream, '`(?:[^`]|``)*`'] | join(')|(') ~ ')' -%}
+    {%- for parts in modules.re.split(pattern, query) | batch(5) -%}
+        {%- for text in parts -%}
+            {%- if text -%} {%- do found.append({'kind': ['code', 'string', 'comment', 'upstream', 'quoted'][loop.index0], 'text': text}) -%} {%- endif -%}
+        {%- endfor -%}
     {%- endfor -%}
-    {{ return(found + [{'kind': 'code', 'text': query[at.end:]}]) }}
+    {{ return(found) }}
 {% endmacro %}
 
 

@@ -122,7 +122,7 @@
     } -%}
     {%- for name, refused in unsafe.items()
             if refused.get('format', backfill.options.file_format) == backfill.options.file_format
-            and modules.re.fullmatch(refused.value, settings.get(name, '') | lower) -%}
+            and modules.re.search('^(?:' ~ refused.value ~ ')$', settings.get(name, '') | lower) -%}
         {%- do dbt_backfill.refuse('the session has ' ~ name ~ ' ' ~ refused.is ~ ', so ' ~ refused.does, refused.to_do, mv=backfill.get('name')) -%}
     {%- endfor -%}
     {%- do dbt_backfill.check_iceberg_catalogs(backfill, settings) -%}

@@ -41,7 +41,7 @@
 {#- Refuse to rebuild a Delta table at another location. Delta would refuse it only after the plan of the rebuild is stored. -#}
 {% macro check_location(mv) %}
     {%- if dbt_backfill.get_file_format() != 'delta' or not config.get('location_root') -%} {{ return(none) }} {%- endif -%}
-    {%- set found = ((dbt_backfill.load_table(mv) or {}).information or '').partition('Location: ')[2].split('\n')[0] -%}
+    {%- set found = (dbt_backfill.read_information(mv) or '').partition('Location: ')[2].split('\n')[0] -%}
     {%- if not found -%} {{ return(none) }} {%- endif -%}
     {%- set wanted, paths = config.get('location_root') ~ '/' ~ mv.identifier, [] -%}
     {%- for location in [wanted, found] -%}

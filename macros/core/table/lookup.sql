@@ -21,10 +21,18 @@
 
 {#- Look a table up in Spark, and not in dbt's cache. Return none if the table does not exist. -#}
 {% macro find_table(relation) %}
+    {%- set information = dbt_backfill.read_information(relation) -%}
+    {%- if information is none -%} {{ return(none) }} {%- endif -%}
+    {{ return(relation.incorporate(type='view' if 'Type: VIEW' in information else 'table', information=information)) }}
+{% endmacro %}
+
+
+{#- Return Spark's description of a table or view: lines such as `Type: VIEW`; none if there is no such table. -#}
+{% macro read_information(relation) %}
     {%- set sql = 'show table extended in ' ~ relation.include(identifier=false).render() ~ ' like '
         ~ dbt_backfill.string_literal(relation.identifier) -%}
     {%- for row in dbt_backfill.run_table('find ' ~ relation.identifier, sql) if row[1] | lower == relation.identifier | lower -%}
-        {{ return(relation.incorporate(type='view' if 'Type: VIEW' in row[3] else 'table', information=row[3])) }}
+        {{ return(row[3]) }}
     {%- endfor -%}
     {{ return(none) }}
 {% endmacro %}
@@ -38,11 +46,11 @@
 
 {#- Return the relation that a text names; none if the text is not a rendered relation with a schema. -#}
 {% macro parse_relation(text) %}
-    {%- set parts = modules.re.fullmatch('(?s)(.+?)\\.(?:`(.*)`|([^`.]+))', text) -%}
+    {%- set parts = modules.re.search('(?s)^(.+?)\\.(?:`(.*)`|([^`.]+))$', text) -%}
     {%- if not parts -%} {{ return(none) }} {%- endif -%}
     {%- set schema, quoted, plain = parts.groups() -%}
     {#- dbt's cache has schemas without quotes. -#}
-    {%- set quoted_schema = modules.re.fullmatch('`([^`]+)`', schema) -%}
+    {%- set quoted_schema = modules.re.search('^`([^`]+)`$', schema) -%}
     {%- set relation = api.Relation.create(schema=quoted_schema.group(1) if quoted_schema else schema, identifier=quoted or plain) -%}
     {%- if quoted_schema -%} {%- set relation = relation.quote(schema=true) -%} {%- endif -%}
     {{ return(relation.quote(identifier=true) if quoted else relation) }}

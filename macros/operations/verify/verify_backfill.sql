@@ -58,7 +58,7 @@
     {#- With literals as bounds, Spark can skip files. No range contains a null key, so with null keys the bounds are not used. -#}
     {%- set narrowed = selection if found.null_keys else dict(selection, low=found.low, high=found.high) -%}
     {%- set kinds, counts = dbt_backfill.read_differences(verified, narrowed, found, sample), [] -%}
-    {%- for kind in kinds -%} {%- do counts.append('{:,} {}'.format(kind.count, kind.kind)) -%} {%- endfor -%}
+    {%- for kind in kinds -%} {%- do counts.append(dbt_backfill.get_count_text(kind.count) ~ ' ' ~ kind.kind) -%} {%- endfor -%}
     {%- set found = dict(found, kinds=kinds, counts=counts | join(', ')) -%}
     {%- do dbt_backfill.report_differences(verified, found, compared, sample) -%}
     {%- if repair -%} {%- do dbt_backfill.run_repair(verified, narrowed, found) -%} {%- endif -%}

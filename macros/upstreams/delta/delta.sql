@@ -238,7 +238,7 @@
         {%- if operation == 'VACUUM START' -%}
             {%- do horizons.append(dbt_backfill._vacuum_horizon(entry)) -%}
         {%- elif horizons and modules.re.search('UPDATE|MERGE|DELETE|TRUNCATE|Overwrite', operation ~ text)
-                and horizons | max >= modules.datetime.datetime.fromisoformat(entry.committed_at) -%}
+                and horizons | max >= dbt_backfill._log_seconds(entry.committed_at) -%}
             {%- do found.update({'vacuumed': true}) -%}
         {%- endif -%}
     {%- endfor -%}
@@ -261,15 +261,22 @@
 {% endmacro %}
 
 
+{#- Return a time of the log, a text in local time, as a number of seconds. -#}
+{% macro _log_seconds(time) %}
+    {%- set datetime = modules.datetime.datetime -%}
+    {{ return((datetime.fromisoformat(time) - datetime.fromisoformat('1970-01-01')).total_seconds()) }}
+{% endmacro %}
+
+
 {#-
-    Return the horizon of a VACUUM: the VACUUM deletes the files that were removed from the table before this time. The macro adds two hours to be
-    safe, because the times of the log are local times. When clocks are set back, usually by an hour, more time passes than the difference of two
+    Return the horizon of a VACUUM, see _log_seconds: the VACUUM deletes the files that were removed from the table before this time. The macro adds
+    two hours to be safe, because the times of the log are local times. When clocks are set back, usually by an hour, more time passes than the difference of two
     times shows. If a version wrongly counts as deleted, the only cost is a re-anchor.
 -#}
 {% macro _vacuum_horizon(entry) %}
-    {%- set parameters, delta = dbt_backfill._log_parameters(entry), modules.datetime.timedelta -%}
+    {%- set parameters = dbt_backfill._log_parameters(entry) -%}
     {%- set retention = parameters.get('specifiedRetentionMillis') or parameters.get('defaultRetentionMillis') or 0 -%}
-    {{ return(modules.datetime.datetime.fromisoformat(entry.committed_at) - delta(milliseconds=retention | int) + delta(hours=2)) }}
+    {{ return(dbt_backfill._log_seconds(entry.committed_at) - (retention | int) / 1000 + 2 * 3600) }}
 {% endmacro %}
 
 
@@ -287,27 +294,26 @@
         {{ return(false) }}
     {%- endif -%}
     {%- if version == current -%} {{ return(true) }} {%- endif -%}
-    {%- set time, hours = modules.datetime.datetime, modules.datetime.timedelta(hours=1) -%}
-    {%- set superseded = time.fromisoformat((log | selectattr('version', 'equalto', version + 1) | first).committed_at) -%}
+    {%- set time, superseded = modules.datetime.datetime, (log | selectattr('version', 'equalto', version + 1) | first).committed_at -%}
     {%- for entry in log if entry.operation == 'VACUUM START' and entry.version > version -%}
-        {%- if dbt_backfill._vacuum_horizon(entry) >= superseded -%} {{ return(false) }} {%- endif -%}
+        {%- if dbt_backfill._vacuum_horizon(entry) >= dbt_backfill._log_seconds(superseded) -%} {{ return(false) }} {%- endif -%}
     {%- endfor -%}
     {%- set committed = time.fromisoformat((log | selectattr('version', 'equalto', version) | first).committed_at) -%}
-    {%- set age = time.now() - committed -%}
-    {%- if age < 10 * hours -%} {{ return(true) }} {%- endif -%}
+    {%- set age = (time.now() - committed).total_seconds() -%}
+    {%- if age < 10 * 3600 -%} {{ return(true) }} {%- endif -%}
     {%- if not upstream.get('properties') -%}
         {%- do upstream.update({'properties': dbt_backfill.read_delta_detail(upstream.relation).properties}) -%}
     {%- endif -%}
-    {%- set duration, parts = upstream.properties.get('delta.deletedFileRetentionDuration', 'interval 7 days') | lower, {} -%}
+    {%- set duration, parts = upstream.properties.get('delta.deletedFileRetentionDuration', 'interval 7 days') | lower, [] -%}
     {%- for count, unit in modules.re.findall('(\\d+)\\s*(week|day|hour|minute|second)', duration) -%}
-        {%- do parts.update({unit ~ 's': parts.get(unit ~ 's', 0) + count | int}) -%}
+        {%- do parts.append((count | int) * {'week': 604800, 'day': 86400, 'hour': 3600, 'minute': 60, 'second': 1}[unit]) -%}
     {%- endfor -%}
-    {%- set retention = modules.datetime.timedelta(**parts) -%}
+    {%- set retention = parts | sum -%}
     {#- The time zone of the log's times may differ from the time zone of this client, by at most 26 hours. -#}
-    {%- if (age - retention) | abs > 26 * hours -%} {{ return(age <= retention) }} {%- endif -%}
+    {%- if (age - retention) | abs > 26 * 3600 -%} {{ return(age <= retention) }} {%- endif -%}
     {%- set now = dbt_backfill.run_table('read the clock', 'select current_timestamp() as now')[0]['now'] -%}
     {#- The two hours are explained at _vacuum_horizon. -#}
-    {{ return(time.fromisoformat(now | string) - committed + 2 * hours <= retention) }}
+    {{ return((time.fromisoformat(now | string) - committed).total_seconds() + 2 * 3600 <= retention) }}
 {% endmacro %}
 
 

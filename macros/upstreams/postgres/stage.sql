@@ -220,7 +220,7 @@
     {%- for column in facts.columns if column.name in landed and dbt_backfill.has_doubtful_nulls(column) -%}
         {%- do doubtful.append(column.name) -%}
     {%- endfor -%}
-    {{ return(tojson({'begun': begun, 'keys': dbt_backfill.get_postgres_told_keys(facts), 'doubtful': doubtful}, sort_keys=true)) }}
+    {{ return(tojson({'begun': begun, 'doubtful': doubtful, 'keys': dbt_backfill.get_postgres_told_keys(facts)})) }}
 {% endmacro %}
 
 

@@ -40,7 +40,7 @@
             backfill.staged, {'dbt_backfill.staged': tojson(noted)}
         )) -%}
         {%- if not dbt_backfill.postgres_land_feed(backfill.upstream) -%}
-            {%- do log(dbt_backfill.get_name_of(backfill) ~ ' has read ' ~ '{:,}'.format(noted.rows) ~ ' rows, and waits up to '
+            {%- do log(dbt_backfill.get_name_of(backfill) ~ ' has read ' ~ dbt_backfill.get_count_text(noted.rows) ~ ' rows, and waits up to '
                 ~ seconds ~ ' s until their changes have landed in ' ~ backfill.upstream.feed.relation.render(), info=true) -%}
         {%- endif -%}
     {%- endif -%}
@@ -62,7 +62,7 @@
             ~ waited.get('altered') ~ " < 'infinity') to the table"},
     ], mv=backfill.get('name')) -%}
     {%- if behind > 0 -%}
-        {%- set waits = '{:,}'.format(behind) ~ ' bytes of the WAL have not landed in ' ~ backfill.upstream.feed.relation.render() -%}
+        {%- set waits = dbt_backfill.get_count_text(behind) ~ ' bytes of the WAL have not landed in ' ~ backfill.upstream.feed.relation.render() -%}
         {{ return({'plan': plan, 'unclear': none, 'waits': waits, 'seen': observed}) }}
     {%- endif -%}
     {%- set unclear = 'while its range was read, the feed got an entry that cannot be applied to single rows' if waited.broken
@@ -181,7 +181,7 @@
     {#- The expression of a volatile column may have changed and may now read a column that was not staged. -#}
     {%- set lacking = needed | reject('in', (noted.columns or []) | map(attribute='name') | list) | list -%}
     {%- if noted.plan != dbt_backfill._get_plan_of_stage(plan) or lacking -%} {{ return(none) }} {%- endif -%}
-    {%- do log(dbt_backfill.get_name_of(backfill) ~ ' continues with the ' ~ '{:,}'.format(noted.rows)
+    {%- do log(dbt_backfill.get_name_of(backfill) ~ ' continues with the ' ~ dbt_backfill.get_count_text(noted.rows)
         ~ ' rows that an earlier run has read for its barrier ' ~ plan.epoch, info=true) -%}
     {{ return(noted) }}
 {% endmacro %}

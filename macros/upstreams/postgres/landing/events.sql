@@ -171,7 +171,9 @@
 
 
 {% macro get_postgres_lsn(position) %}
-    {{ return("'%X/%X'::pg_lsn" | format((position | int) // 4294967296, (position | int) % 4294967296)) }}
+    {%- set digits = [] -%}
+    {%- for place in range(15, -1, -1) -%} {%- do digits.append('0123456789ABCDEF'[(position | int) // 16 ** place % 16]) -%} {%- endfor -%}
+    {{ return("'" ~ ((digits[:8] | join).lstrip('0') or '0') ~ '/' ~ ((digits[8:] | join).lstrip('0') or '0') ~ "'::pg_lsn") }}
 {% endmacro %}
 
 

@@ -118,10 +118,10 @@
             {%- endif -%} {%- endfor -%}
             {%- set megabytes = (batch.held or 0) / 1048576 -%}
             {%- if megabytes >= given.wal_warning_mb -%}
-                {%- do exceptions.warn('land_changes: the slot ' ~ landing.slot ~ ' has held back ' ~ '{:,.0f}'.format(megabytes) ~ ' MB of WAL (wal_warning_mb'
+                {%- do exceptions.warn('land_changes: the slot ' ~ landing.slot ~ ' has held back ' ~ dbt_backfill.get_count_text('%.0f' | format(megabytes)) ~ ' MB of WAL (wal_warning_mb'
                     ~ ' is ' ~ given.wal_warning_mb ~ '). Land the changes more often, or end a transaction that has been open for long') -%}
             {%- elif run.is_first -%}
-                {%- do log('slot ' ~ landing.slot ~ ': ' ~ '{:,.1f}'.format(megabytes) ~ ' MB of WAL held back before this landing', info=true) -%}
+                {%- do log('slot ' ~ landing.slot ~ ': ' ~ dbt_backfill.get_count_text('%.1f' | format(megabytes)) ~ ' MB of WAL held back before this landing', info=true) -%}
             {%- endif -%}
             {%- set run.is_first = false -%}
             {%- set run.done = is_last and landed >= to -%}

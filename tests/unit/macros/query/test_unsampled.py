@@ -42,6 +42,16 @@ def test_the_upstream_of_a_sampled_run_gets_its_plain_name_back(
     assert sql == "select up.a from lake.up where (b > 1)"
 
 
+def test_what_dbt_2_renders_for_a_sample_gets_its_plain_name_back(macros: Macros) -> None:
+    """dbt 2 writes times with a `T`, and no alias."""
+    condition = "th >= '2024-05-01T00:00:00+00:00' and th < '2024-05-02T00:00:00+00:00'"
+    up = f"(select * from `lake`.`up` where {condition})"
+
+    assert macros.call("get_unsampled_sql", f"select 1 from {up}", False, True) == (
+        "select 1 from `lake`.`up`"
+    )
+
+
 def test_an_upstream_that_is_sampled_and_emptied_gets_its_plain_name_back(macros: Macros) -> None:
     sql = f"select up.a from {_up(limit=0, event_time_filter=EVENT_TIME)}"
 

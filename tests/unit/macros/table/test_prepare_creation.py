@@ -76,6 +76,7 @@ def test_a_table_may_be_rebuilt_where_it_stands(
     create: Any, macros: Macros, root: str, stands_at: str | None
 ) -> None:
     macros.config["location_root"] = root
+    macros.tables["lake.other"] = Table()
     if stands_at:
         information = f"Type: EXTERNAL\nLocation: {stands_at}\nx"
         macros.tables["lake.mv"] = Table(information=information)
@@ -94,7 +95,7 @@ def test_a_rebuild_elsewhere_is_refused_before_it_is_planned(
     with refused("the table is at file:/lake/mv, but with this location_root it would be at"):
         create("k", "v")
 
-    macros.tables = {}
+    macros.tables = {"lake.other": Table()}
     create("k", "v")
 
 
