@@ -174,6 +174,10 @@
             info=true
         ) -%}
     {%- endif -%}
+    {%- if kind.table == 'empty' and state.row_count -%}
+        {%- do log(dbt_backfill.get_model_name(model) ~ ' empties its table of ' ~ dbt_backfill.get_count_text(state.row_count, 'row')
+            ~ ', and the next barriers fill it again: ' ~ plan.reason, info=true) -%}
+    {%- endif -%}
     {%- if kind.follows and kind.table == 'keep' and (plan.get('fills') or plan.get('drops')) -%}
         {%- do dbt_backfill.run_alterations(backfill, plan) -%}
         {%- do done.update({'commits': none}) -%}
