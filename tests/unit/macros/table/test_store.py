@@ -25,11 +25,12 @@ def check(macros: Macros, backfill: dict[str, Any], options: dict[str, Any]) -> 
         options["file_format"] = file_format
         macros.logged.clear()
         macros.statements.clear()
-        macros.results = [] if table else [[["Comment", ""], ["Location", location]]]
         information = f"Type: MANAGED\nLocation: {location}\nProvider: delta"
-        existing = macros.relation.incorporate(information=information) if table else None
+        found = ["lake", macros.relation.identifier, "false", information]
+        macros.results = [[found] if table else [["Comment", ""], ["Location", location]]]
+        existing = macros.relation if table else None
         macros.call("check_store", backfill, dict(settings), existing)
-        assert len(macros.statements) == (file_format == "delta" and not table)
+        assert len(macros.statements) == (file_format == "delta")
         return macros.logged
 
     return check
