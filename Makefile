@@ -43,7 +43,7 @@ help:
 	@echo 'make test-cluster'
 	@echo '                a backfill on a standalone Spark cluster of two workers, which die'
 	@echo 'make test-stores'
-	@echo '                Delta'\''s log stores in an object store, with two writers at once'
+	@echo '                MVs in an object store: histories, kills, two drivers, and Delta'\''s log stores'
 	@echo 'make test-debezium'
 	@echo '                real events of Debezium, under writers and kills'
 	@echo 'make test-fast  lint and the tests that need no Spark'
@@ -139,7 +139,9 @@ test-cluster: $(INSTALLED) java
 # An object store, which is large, as are the jars of its clients. Needs a JDK.
 .PHONY: test-stores
 test-stores: $(VENV)/.installed-stores java
-	$(BIN)/python -m pytest tests/stores/test_log_stores.py --all
+	$(BIN)/python -m pytest tests/stores --profile session-delta --all
+	DBT_BACKFILL_LOG_STORE=conditional $(BIN)/python -m pytest tests/stores/test_stores.py --profile session-delta --all
+	$(BIN)/python -m pytest tests/stores/test_stores.py --profile session-iceberg --all
 
 # Real events of Debezium, which is large.
 .PHONY: test-debezium

@@ -42,9 +42,11 @@ def delta_on(store: ObjectStore, metastore: Database, directory: Path) -> dict[s
 def several_drivers(settings: dict[str, str], classes: Path) -> dict[str, str]:
     """Return settings of Delta on S3 with a log store that uses the store's conditional writes."""
     path = "spark.driver.extraClassPath"
+    # The log store's parent class must come from the same class path.
+    jars = jars_of(DELTA, "delta-storage")
     return {
         **settings,
-        path: f"{settings[path]}{os.pathsep}{classes}",
+        path: os.pathsep.join([settings[path], str(classes), *jars]),
         "spark.delta.logStore.s3a.impl": "ConditionalLogStore",
     }
 
