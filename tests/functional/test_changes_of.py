@@ -205,15 +205,18 @@ def test_what_is_no_mv_is_refused(new_project: Callable[[], Project]) -> None:
 
 
 @pytest.mark.every_profile
-def test_values_that_the_feed_alters_are_refused(new_project: Callable[[], Project]) -> None:
+def test_values_that_a_feed_alters_are_refused(new_project: Callable[[], Project]) -> None:
     project = new_shop(new_project(), "ephemeral")
     project.run()
     # Ten days that the feed shows as the 15th.
     project.sql("update {schema}.raw set ordered_on = date'1582-10-10' where id = 3")
     project.run("--select", "orders")
-    refused = project.fail("--select", "daily_revenue")
-    assert "does not show each value of ordered_on" in refused.message("daily_revenue")
-    project.run("--full-refresh", "--select", "daily_revenue")
+    if project.file_format == "delta":
+        refused = project.fail("--select", "daily_revenue")
+        assert "does not show each value of ordered_on" in refused.message("daily_revenue")
+        project.run("--full-refresh", "--select", "daily_revenue")
+    else:  # The changes of Iceberg's format 3 are read from the table itself.
+        project.run("--select", "daily_revenue")
     assert_aggregated(project)
 
     # A column that the aggregate does not use is not checked.
