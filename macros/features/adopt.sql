@@ -35,7 +35,7 @@
 {% macro take_over_table(backfill, found) %}
     {%- set existing, properties, how, mv = found.existing, found.properties, found.takeover, backfill.mv.render() -%}
     {%- do dbt_backfill.check_leftovers_are_ours(backfill, existing) -%}
-    {%- set missing = dbt_backfill.observe_missing(backfill, found.settings) -%}
+    {%- set missing = dbt_backfill.observe_missing(backfill, found.settings, none if existing.mv.is_view else existing.mv) -%}
     {%- set columns = dbt_backfill.prepare_creation(backfill) -%}
     {%- set left = dbt_backfill.read_left_state(backfill, existing) -%}
     {%- if left is not none and (not left.committed or left.epoch > 0) -%} {%- do dbt_backfill.refuse_other_state(backfill) -%} {%- endif -%}

@@ -174,9 +174,9 @@
             info=true
         ) -%}
     {%- endif -%}
-    {%- if kind.table == 'empty' and state.row_count -%}
-        {%- do log(dbt_backfill.get_model_name(model) ~ ' empties its table of ' ~ dbt_backfill.get_count_text(state.row_count, 'row')
-            ~ ', and the next barriers fill it again: ' ~ plan.reason, info=true) -%}
+    {%- if kind.table == 'empty' and (state.epoch > 0 or state.committed.kind != 'create') -%}
+        {%- do log(dbt_backfill.get_model_name(model) ~ ' empties ' ~ backfill.mv.render() ~ ', and the next barriers fill it again: ' ~ plan.reason,
+            info=true) -%}
     {%- endif -%}
     {%- if kind.follows and kind.table == 'keep' and (plan.get('fills') or plan.get('drops')) -%}
         {%- do dbt_backfill.run_alterations(backfill, plan) -%}
@@ -321,8 +321,8 @@
 
 
 {#-
-    Return the record of a plan's kind. Its fields decide what the steps and the commit do. The plan of epoch 0 has the kind `create`, `adopt` or
-    `replace`, which no barrier executes.
+    Return the record of a plan's kind. Its fields decide what the steps and the commit do. choose_plan chooses the kind, run_mark_abandoned changes it
+    to `abandon`, and rescale_backfill plans a `rescale`. The plan of epoch 0 has the kind `create`, `adopt` or `replace`, which no barrier executes.
 
       follows          true if the barrier brings the MV to a version of the upstream; only these barriers count towards `barriers_per_run`
       merges_changes   true if the barrier merges the upstream's changes up to the position; 'limited': true only if the plan lists the ranges that

@@ -61,7 +61,6 @@
         {%- set is_other = dbt_backfill._is_of_another_model(backfill, missing, left) -%}
         {{ return({'left': left, 'missing': missing, 'is_of_another_model': is_other, 'existing': existing, 'settings': settings}) }}
     {%- endif -%}
-    {%- if flags.FULL_REFRESH -%} {%- do dbt_backfill.check_store(backfill, settings, existing.mv) -%} {%- endif -%}
     {%- set properties = dbt_backfill.read_listed_properties(existing.mv, backfill.mv) -%}
     {#- A table is taken over if adopt_table has marked it, or if the model may replace an existing table. -#}
     {%- set may_take = not reads_nothing and (properties.get('dbt_backfill.adopt') or backfill.options.replace_existing) -%}
@@ -71,6 +70,7 @@
     {%- elif existing.progress is none -%}
         {%- do dbt_backfill.refuse_missing_state(backfill, properties) -%}
     {%- endif -%}
+    {%- if should_full_refresh() -%} {%- do dbt_backfill.check_store(backfill, settings, existing.mv) -%} {%- endif -%}
     {{ return({'observed': dbt_backfill.observe_existing(backfill, existing, settings, properties)}) }}
 {% endmacro %}
 
@@ -122,9 +122,9 @@
 
 {#- Return the result of observe_state for an MV that is about to be created: the epoch is 0, and no vnode has started. Refuse a query from which no
     MV can be made, see analyze_query. `settings`: the session's settings, see read_settings. -#}
-{% macro observe_missing(backfill, settings) %}
+{% macro observe_missing(backfill, settings, existing=none) %}
     {%- set analysis = dbt_backfill.check_key_order(backfill, dbt_backfill.analyze_query(backfill, dbt_backfill.new_analysis())) -%}
-    {%- do dbt_backfill.check_store(backfill, settings, none) -%}
+    {%- do dbt_backfill.check_store(backfill, settings, existing) -%}
     {%- set settings = dbt_backfill.read_result_settings(settings) -%}
     {%- set id = local_md5(invocation_id ~ model.unique_id ~ modules.datetime.datetime.now()) -%}
     {%- set plan = dbt_backfill.new_plan(backfill, {'epoch': -1, 'committed': {'backfill_id': id}, 'settings': settings}, analysis, 'create') -%}

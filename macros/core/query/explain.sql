@@ -68,8 +68,8 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
 {#-
     Return the result of explain_query for the query without its volatile columns, and this query as 'query'. So the plans, the settings that they
     need and the words of the query do not depend on the expressions of these columns. Refuse a query that uses a volatile column anywhere else: the
-    optimized plan still has the expression of get_lasting_query, although the column itself is not selected. `explained`: the facts about the whole
-    query. `read`: see explain_query.
+    optimized plan still has the expression of get_lasting_query, although the column itself is not selected. (A volatile column may also be one
+    that only an inner query has.) `explained`: the facts about the whole query. `read`: see explain_query.
 -#}
 {% macro explain_lasting_query(backfill, read, explained) %}
     {%- set volatile, analyzed, returned = backfill.options.volatile_columns, [], dbt_backfill.parse_columns(explained.columns) -%}

@@ -113,7 +113,8 @@
 {%- endmacro %}
 
 
-{#- Return a number, or its text, with commas between its thousands, and with its noun: `12,345`, `1,234.5`, `1 row` or `12,345 rows`. -#}
+{#- Return a number, or its text, with commas between its thousands, and with its noun: `12,345`, `1,234.5`, `1 row` or `12,345 rows`. It has at most
+    three digits after the point. -#}
 {% macro get_count_text(count, noun=none) %}
     {%- set text = modules.re.sub('(?<=[0-9])(?=([0-9]{3})+([.]|$))', ',', count | string) -%}
     {{ return(text if noun is none else text ~ ' ' ~ noun ~ ('' if count == 1 else 's')) }}

@@ -61,7 +61,7 @@
     Warn if the store of the MV's tables may lose commits as soon as two Spark drivers write. A run cannot know if there is another driver. Refuse a
     Delta log store that is known to lose commits on S3.
 
-    The first run and each full refresh call this macro. On S3, Delta's default log store locks a commit within one driver only, even if the store has
+    The first run, each full refresh and each adoption call this macro. An operation does not check: it creates no table. On S3, Delta's default log store locks a commit within one driver only, even if the store has
     conditional writes. Iceberg's catalog of the type `hadoop` renames a file, and S3 has no atomic rename. Databricks has its own commit service.
 
     Arguments:
@@ -69,7 +69,7 @@
       existing (relation or none): the existing table of the MV, with its location.
 -#}
 {% macro check_store(backfill, settings, existing) %}
-    {%- if adapter.type() == 'databricks' -%} {{ return(none) }} {%- endif -%}
+    {%- if adapter.type() == 'databricks' or flags.WHICH == 'run-operation' -%} {{ return(none) }} {%- endif -%}
     {%- if backfill.options.file_format == 'iceberg' -%}
         {%- set catalog = 'spark.sql.catalog.' ~ (dbt_backfill.get_catalog(backfill.mv) or settings.get('spark.sql.defaultCatalog', 'spark_catalog')) -%}
         {%- set is_hadoop = settings.get(catalog ~ '.type') == 'hadoop' or settings.get(catalog ~ '.catalog-impl', '').endswith('.HadoopCatalog') -%}
