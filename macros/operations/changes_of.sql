@@ -65,11 +65,11 @@
         {%- do dbt_backfill.refuse('changes_of reads ' ~ whole.render() ~ ', which was not created by this package', 'Run that model first') -%}
     {%- endif -%}
     {%- do dbt_backfill.ask(upstream, 'check_feed')(observed) -%}
-    {#- Delta refuses to read rows of two types from its feed. On Iceberg, other columns are a gap. -#}
     {%- set columns = dbt_backfill.get_table_columns(whole) -%}
-    {%- set types, other = local_md5(tojson(dbt_backfill.types_by_name(columns))), {'reason': 'its columns have changed'} -%}
+    {%- set types = local_md5(tojson(dbt_backfill.types_by_name(columns))) -%}
     {%- set gap = dbt_backfill.ask(upstream, 'upstream_gap')(observed, committed) if committed else none -%}
-    {%- set gap = gap or (other if committed and committed.types != types) -%}
+    {#- Delta refuses to read rows of two types from its feed. On Iceberg, upstream_gap finds the other columns. -#}
+    {%- if not gap and committed and committed.get('types', types) != types -%} {%- set gap = {'reason': 'its columns have changed'} -%} {%- endif -%}
     {%- if gap -%}
         {%- do dbt_backfill.refuse(
             'changes_of cannot read the changes of ' ~ whole.render() ~ ' since the last run, because '
@@ -91,7 +91,6 @@
 {#- Send the statements that the feed of an MV needs, because a model is one statement. Return a select of the changes after a version. -#}
 {% macro _read_changes(upstream, observed, version, columns, node, since) %}
     {%- set wanted, keys = dbt_backfill.as_list(dbt_backfill.get_option_of(node, 'unique_key')) | map('lower') | list, [] -%}
-    {%- set selected = [] -%}
     {%- for column in columns if column.name | lower in wanted -%}
         {%- do keys.append({'name': column.name, 'upstream': column.name, 'type': column.type}) -%}
     {%- endfor -%}
@@ -113,6 +112,7 @@
         {%- endif -%}
     {%- endfor -%}
     {#- Spark reads a column, and checks its values, only if the model uses the column. -#}
+    {%- set selected = [] -%}
     {%- for column in columns -%}
         {%- set name = dbt_backfill.identifier(column.name) -%}
         {%- set may_differ = changes.alters_values and ['string', 'char', 'date', 'timestamp', 'variant'] | select('in', column.type) | list -%}

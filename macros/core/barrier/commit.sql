@@ -273,7 +273,7 @@
 
 
 {#- Return statements of a script that drop the temporary views of a barrier, and the variable with the filter of its keys, see get_merged_statements.
-    Other runs may share the session. Each view is dropped before the views that it reads. A missing view is no error, because a lost connection ends the session and its views. -#}
+    Other runs may share the session. Each view is dropped before the views that it reads. A missing view is no error: a session may have ended. -#}
 {% macro get_drop_stages_sql(stages) -%}
     {%- for stage in stages | unique %}
     begin

@@ -70,8 +70,9 @@
     {%- elif existing.progress is none -%}
         {%- do dbt_backfill.refuse_missing_state(backfill, properties) -%}
     {%- endif -%}
+    {%- set observed = dbt_backfill.observe_existing(backfill, existing, settings, properties) -%}
     {%- if should_full_refresh() -%} {%- do dbt_backfill.check_store(backfill, settings, existing.mv) -%} {%- endif -%}
-    {{ return({'observed': dbt_backfill.observe_existing(backfill, existing, settings, properties)}) }}
+    {{ return({'observed': observed}) }}
 {% endmacro %}
 
 
@@ -121,7 +122,7 @@
 
 
 {#- Return the result of observe_state for an MV that is about to be created: the epoch is 0, and no vnode has started. Refuse a query from which no
-    MV can be made, see analyze_query. `settings`: the session's settings, see read_settings. -#}
+    MV can be made, see analyze_query. `settings`: the session's settings, see read_settings; `existing`: the table that is to become the MV. -#}
 {% macro observe_missing(backfill, settings, existing=none) %}
     {%- set analysis = dbt_backfill.check_key_order(backfill, dbt_backfill.analyze_query(backfill, dbt_backfill.new_analysis())) -%}
     {%- do dbt_backfill.check_store(backfill, settings, existing) -%}

@@ -32,7 +32,7 @@
 {% endmacro %}
 
 
-{#- Return the names of the tables beside the MV, such as `barriers` for `<mv>__barriers`, in the order in which they are dropped. -#}
+{#- Return the names of the tables beside the MV, such as `barriers` for `<mv>__barriers`, in the order in which they are dropped: the state comes last. -#}
 {% macro companion_names() %}
     {{ return(['barriers', 'controls', 'staged', 'replica', 'progress']) }}
 {% endmacro %}

@@ -41,7 +41,7 @@
 {#- Refuse to rebuild a Delta table at another location. Delta would refuse it only after the plan of the rebuild is stored. -#}
 {% macro check_location(mv) %}
     {%- if dbt_backfill.get_file_format() != 'delta' or not config.get('location_root') -%} {{ return(none) }} {%- endif -%}
-    {%- set found = (dbt_backfill.read_information(mv) or '').partition('Location: ')[2].split('\n')[0] -%}
+    {%- set found = dbt_backfill.read_location(mv, true) -%}
     {%- if not found -%} {{ return(none) }} {%- endif -%}
     {%- set wanted, paths = config.get('location_root') ~ '/' ~ mv.identifier, [] -%}
     {%- for location in [wanted, found] -%}
@@ -61,8 +61,9 @@
     Warn if the store of the MV's tables may lose commits as soon as two Spark drivers write. A run cannot know if there is another driver. Refuse a
     Delta log store that is known to lose commits on S3.
 
-    The first run, each full refresh and each adoption call this macro. An operation does not check: it creates no table. On S3, Delta's default log store locks a commit within one driver only, even if the store has
-    conditional writes. Iceberg's catalog of the type `hadoop` renames a file, and S3 has no atomic rename. Databricks has its own commit service.
+    The first run, each full refresh and each adoption call this macro. An operation does not check, because it creates no MV. On S3, Delta's default
+    log store locks a commit within one driver only, even if the store has conditional writes. Iceberg's catalog of the type `hadoop` renames a file,
+    and S3 has no atomic rename. Databricks has its own commit service.
 
     Arguments:
       settings (dict): the session's settings, see read_settings. Delta only reads the settings with which Spark was started.
@@ -73,19 +74,19 @@
     {%- if backfill.options.file_format == 'iceberg' -%}
         {%- set catalog = 'spark.sql.catalog.' ~ (dbt_backfill.get_catalog(backfill.mv) or settings.get('spark.sql.defaultCatalog', 'spark_catalog')) -%}
         {%- set is_hadoop = settings.get(catalog ~ '.type') == 'hadoop' or settings.get(catalog ~ '.catalog-impl', '').endswith('.HadoopCatalog') -%}
-        {%- set is_safe = not is_hadoop or settings.get(catalog ~ '.lock-impl') -%}
+        {%- set is_safe, other = not is_hadoop or settings.get(catalog ~ '.lock-impl'), 'use another type of catalog' -%}
         {%- set location, store = settings.get(catalog ~ '.warehouse') or '', 'an Iceberg catalog of the type hadoop' -%}
-        {%- set other = 'use another type of catalog' -%}
     {%- else -%}
-        {%- set location, stores = dbt_backfill.read_location(backfill, existing), [] -%}
-        {%- set name = 'delta.logStore.' ~ location.partition(':')[0] | lower ~ '.impl' -%}
+        {%- set root = config.get('location_root') or '' -%}
+        {%- set location = root if ':' in root and not existing else dbt_backfill.read_location(backfill.mv, existing is not none) -%}
+        {%- set name, stores = 'delta.logStore.' ~ location.partition(':')[0] | lower ~ '.impl', [] -%}
         {%- for setting in ['spark.delta.logStore.class', 'delta.logStore.class', 'spark.' ~ name, name] if settings.get(setting) -%}
             {%- do stores.append(settings[setting].split('.') | last) -%}
         {%- endfor -%}
         {%- set store, other = stores[0] if stores else 'S3SingleDriverLogStore', 'start Spark with another log store (spark.' ~ name ~ ')' -%}
         {%- set is_safe = store != 'S3SingleDriverLogStore' -%}
     {%- endif -%}
-    {%- if not modules.re.match('(?i)s3[an]?:', location) -%} {{ return(none) }} {%- endif -%}
+    {%- if location.partition(':')[0] | lower not in ['s3', 's3a', 's3n'] -%} {{ return(none) }} {%- endif -%}
     {%- if store in ['HDFSLogStore', 'LocalLogStore', 'AzureLogStore', 'GCSLogStore'] -%}
         {%- do dbt_backfill.refuse('its tables are at ' ~ location ~ ', where the log store ' ~ store ~ ' loses commits of concurrent writers',
             'Start Spark with a log store for S3 (spark.' ~ name ~ ')', mv=backfill.get('name')) -%}
@@ -99,12 +100,10 @@
 {% endmacro %}
 
 
-{#- Return the location of the MV's table on Delta, or of its schema if the table does not exist; empty if it is not known. -#}
-{% macro read_location(backfill, existing) %}
-    {%- if existing -%} {{ return((dbt_backfill.read_information(existing) or '').partition('Location: ')[2].split('\n')[0]) }} {%- endif -%}
-    {%- set root = config.get('location_root') or '' -%}
-    {%- if ':' in root -%} {{ return(root) }} {%- endif -%}
-    {%- set sql = 'describe schema ' ~ backfill.mv.include(identifier=false).render() -%}
+{#- Return the location of a table, or of its schema if the table does not exist yet; empty if the location is not known. -#}
+{% macro read_location(relation, exists) %}
+    {%- if exists -%} {{ return((dbt_backfill.read_information(relation) or '').partition('Location: ')[2].split('\n')[0]) }} {%- endif -%}
+    {%- set sql = 'describe schema ' ~ relation.include(identifier=false).render() -%}
     {%- for row in dbt_backfill.run_table('find the location of the schema', sql) if row[0] == 'Location' -%} {{ return(row[1]) }} {%- endfor -%}
     {{ return('') }}
 {% endmacro %}

@@ -270,8 +270,8 @@
 
 {#-
     Return the horizon of a VACUUM, see _log_seconds: the VACUUM deletes the files that were removed from the table before this time. The macro adds
-    two hours to be safe, because the times of the log are local times. When clocks are set back, usually by an hour, more time passes than the difference of two
-    times shows. If a version wrongly counts as deleted, the only cost is a re-anchor.
+    two hours to be safe, because the times of the log are local times. When clocks are set back, usually by an hour, more time passes than the
+    difference of two times shows. If a version wrongly counts as deleted, the only cost is a re-anchor.
 -#}
 {% macro _vacuum_horizon(entry) %}
     {%- set parameters = dbt_backfill._log_parameters(entry) -%}
