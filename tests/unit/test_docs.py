@@ -1,4 +1,4 @@
-"""Every link works, and the list of contents has every page and section."""
+"""Every link works, and the lists of pages, sections and options are complete."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from support.macros import Macros
+from support.options import PAGE, read_meanings, write_tables
 from support.project import REPOSITORY
 
 DOCS = REPOSITORY / "docs"
@@ -88,3 +90,22 @@ def test_the_site_has_every_page() -> None:
     made |= {"CONTRIBUTING.md", "CHANGELOG.md"}
     written = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")} - {"README.md"}
     assert set(nav) == written | made
+
+
+def test_the_tables_of_options_are_those_of_the_macros(macros: Macros) -> None:
+    page, options = PAGE.read_text(), macros.call("get_options")
+
+    assert page == write_tables(page, options), "run: PYTHONPATH=tests python -m support.options"
+    meanings = read_meanings(page)
+    assert len(meanings) == len(options)
+    assert [name for name, meaning in meanings if not meaning] == []
+
+
+def test_a_new_option_gets_a_row_and_an_old_one_loses_it(macros: Macros) -> None:
+    options = {**macros.call("get_options"), "speed": {"type": "integer", "least": 1, "most": 9}}
+    del options["take_turns"]
+
+    page = write_tables(PAGE.read_text(), options)
+
+    assert "\n| `speed` | 1 to 9 | none |  |\n" in page
+    assert "`take_turns`" not in page

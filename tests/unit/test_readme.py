@@ -4,7 +4,6 @@ the tests. Check that the README is short.
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ import yaml
 from dbt.adapters.spark.connections import SparkCredentials
 from nyc.thrift_server import DELTA, EXTENSIONS, ICEBERG, delta_catalogs
 
-from support.macros import Macros
 from support.project import REPOSITORY
 from support.readme import INSTALL, LAKE, PROFILES, iceberg_settings, session_output
 
@@ -86,19 +84,3 @@ def test_the_constraints_keep_dbt_where_it_is_tested() -> None:
     assert re.search(r"^pyspark==4\.1\.", constraints, re.MULTILINE)
     command = "pip install --constraint ../dbt-backfill/constraints.txt"
     assert INSTALL.read_text().count(command) == 2
-
-
-def test_the_options_are_those_of_the_macros(macros: Macros) -> None:
-    page = (REPOSITORY / "docs" / "configuration.md").read_text().split("\n## ")[1]
-    rows = re.findall(r"^\| `(\w+)` \| (.+?) \| (.+?) \| .+ \|$", page, re.MULTILINE)
-    written = {name: (kind, default) for name, kind, default in rows}
-    options = macros.call("get_options")
-
-    assert set(options) == set(written)
-    for name, option in options.items():
-        kind, default = written[name]
-        for choice in option.get("choices", ()):
-            assert f"`{choice}`" in kind
-        stated = option.get("choices", [option.get("default")])[0]
-        if stated is not None:
-            assert f"`{json.dumps(stated).strip(chr(34))}`" in default

@@ -1,6 +1,6 @@
 {#-
-    Return the options of a model. The macros that read options and check their names use this list. Tests compare
-    docs/configuration.md and the adapter's typed config with this list:
+    Return the options of a model. The macros that read options and check their names use this list. `python -m support.options` writes the tables of
+    docs/configuration.md from this list, and a test compares the adapter's typed config with it:
 
       type      'columns', a column or a list of different columns; 'integer'; 'number', above 0; 'boolean'; 'choice'; 'barriers', a number or
                 `all`; 'vnodes', see _parse_vnodes; 'change_feed', see read_change_feed
