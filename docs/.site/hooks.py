@@ -25,13 +25,18 @@ PAGES = {
     "README.md": "index.md",
     "docs/README.md": "contents.md",
     "example_project/README.md": "example_project.md",
+    "example_cdc/README.md": "example_cdc.md",
     "benchmarks/README.md": "benchmarks.md",
     "benchmarks/RESULTS.md": "results.md",
     "CONTRIBUTING.md": "CONTRIBUTING.md",
     "CHANGELOG.md": "CHANGELOG.md",
 }
 IMAGES = {"benchmarks/results-delta.svg": "images/results-delta.svg"}
-PLACES = {"docs/decisions": "contents.md#decisions", "example_project": "example_project.md"}
+PLACES = {
+    "docs/decisions": "contents.md#decisions",
+    "example_project": "example_project.md",
+    "example_cdc": "example_cdc.md",
+}
 
 LINK = re.compile(r"(\[(?:[^\[\]]|\[[^\]]*\])*\])\(([^)\s]+)\)")
 

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from support.contents import CONTENTS, DOCS, OUTSIDE, anchor, headings, prose, write_contents
 from support.macros import Macros
 from support.options import PAGE, read_meanings, write_tables
 from support.project import REPOSITORY
 
-DOCS = REPOSITORY / "docs"
-CONTENTS = DOCS / "README.md"
 PAGES = [
     *(REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
     *(REPOSITORY / name / "README.md" for name in ("benchmarks", "example_cdc", "example_project")),
@@ -22,20 +21,6 @@ PAGES = [
 
 def name_of(page: Path) -> str:
     return page.relative_to(REPOSITORY).as_posix()
-
-
-def prose(page: Path) -> str:
-    """Return a page without code blocks. Lines of code may look like headings and links."""
-    return re.sub(r"^ *```.*?^ *```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
-
-
-def headings(page: Path) -> list[str]:
-    return re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
-
-
-def anchor(heading: str) -> str:
-    """Return the anchor that GitHub makes for a heading."""
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def links(page: Path) -> list[str]:
@@ -66,18 +51,11 @@ def test_the_readme_leads_to_the_contents() -> None:
     assert "docs/README.md" in links(REPOSITORY / "README.md")
 
 
-def test_the_contents_list_every_page_and_section_in_order() -> None:
-    listed = [link for link in links(CONTENTS) if not link.startswith("../")]
-    assert len(listed) == len(set(listed))
+def test_the_contents_list_every_page_and_section_in_the_order_of_the_site() -> None:
+    contents = CONTENTS.read_text()
 
-    pages = [link for link in listed if "#" not in link]
-    written = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")} - {"README.md"}
-    assert set(pages) == written
-
-    for page in DOCS.glob("*.md"):
-        if page != CONTENTS:
-            sections = [f"{page.name}#{anchor(heading)}" for heading in headings(page)[1:]]
-            assert [link for link in listed if link.startswith(f"{page.name}#")] == sections
+    assert contents == write_contents(contents), "run: PYTHONPATH=tests python -m support.contents"
+    assert "): …\n" not in contents, "say what this page is about"
 
 
 def test_the_site_has_every_page() -> None:
@@ -86,8 +64,7 @@ def test_the_site_has_every_page() -> None:
     assert len(nav) == len(set(nav))
 
     # The hooks create these pages from files that are outside docs/ or have another name there.
-    made = {"index.md", "contents.md", "example_project.md", "benchmarks.md", "results.md"}
-    made |= {"CONTRIBUTING.md", "CHANGELOG.md"}
+    made = {"index.md", "contents.md", *OUTSIDE}
     written = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")} - {"README.md"}
     assert set(nav) == written | made
 
