@@ -31,7 +31,10 @@ PAGES = {
     "CONTRIBUTING.md": "CONTRIBUTING.md",
     "CHANGELOG.md": "CHANGELOG.md",
 }
-IMAGES = {"benchmarks/results-delta.svg": "images/results-delta.svg"}
+IMAGES = {
+    f"benchmarks/{image.name}": f"images/{image.name}"
+    for image in sorted((REPOSITORY / "benchmarks").glob("results-*.svg"))
+}
 PLACES = {
     "docs/decisions": "contents.md#decisions",
     "example_project": "example_project.md",
