@@ -21,7 +21,7 @@ OTHER_COLUMNS = 62
 
 
 def read_rows(project: DbtProject, models: Sequence[str] = (), by: str | None = None) -> list[Row]:
-    """Return a row per MV, or per vnode; see docs/operations.md for its columns.
+    """Return a row per MV, or per vnode; see docs/progress.md for its columns.
 
     :raises DbtFailed: if the operation fails
     """
