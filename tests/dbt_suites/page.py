@@ -27,8 +27,19 @@ class Suite:
 
 
 def listed() -> dict[str, Suite]:
-    rows = re.findall(r"^\| `(\S+)` \| ([^|]+) \| ([^|]*) ?\|$", PAGE.read_text(), re.MULTILINE)
-    return {key: Suite(outcome.strip(), why.strip()) for key, outcome, why in rows}
+    """Return the suites of the tables whose second column has an outcome as its heading."""
+    found = {}
+    tables = re.findall(
+        r"^\| \w+ \| (passes|as stock|does not apply) \|\n\|[-|]+\n((?:\|.*\n)+)",
+        PAGE.read_text(),
+        re.MULTILINE,
+    )
+    for outcome, rows in tables:
+        for why, suites in re.findall(r"^\| (.+) \| ([^|]+) \|$", rows, re.MULTILINE):
+            for key in re.findall(r"`(\S+)`", suites):
+                assert key not in found, key
+                found[key] = Suite(outcome, why)
+    return found
 
 
 def quoted(why: str) -> list[str]:

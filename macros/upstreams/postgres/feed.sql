@@ -149,6 +149,6 @@
             ~ (' has ' ~ column.name ~ ' as ' ~ type if type else ' has no column ' ~ column.name)
             ~ ', but its upstream ' ~ feed.table ~ ' has it as ' ~ column.type,
         'Give the change table the columns of the upstream, with their names and types'
-            ~ ('; docs/postgres.md says which types of Debezium are converted' if converts else '')
+            ~ ('; docs/postgres_feeds.md says which types of Debezium are converted' if converts else '')
     ) -%}
 {% endmacro %}
