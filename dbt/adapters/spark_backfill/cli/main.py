@@ -236,7 +236,7 @@ def resume(project: DbtProject, chosen: dict[str, Any], as_json: bool) -> None:
 
 
 @main.command()
-@click.option("--rows", required=True, help="Snapshot rows per barrier, or: default.")
+@click.option("--rows", required=True, help="Upstream rows per barrier, or: default.")
 @of_models
 def throttle(project: DbtProject, chosen: dict[str, Any], rows: str, as_json: bool) -> None:
     """Set the number of rows that each barrier reads, from the next barrier on."""

@@ -10,9 +10,9 @@ from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 METRICS = {
     "progress": ("progress_ratio", "Backfilled part of the upstream's rows, 0 to 1"),
-    "row_count": ("snapshot_rows", "Snapshot rows read since the backfill began"),
+    "row_count": ("snapshot_rows", "Upstream rows read since the backfill began"),
     "upstream_row_count": ("upstream_rows", "Rows of the upstream as last counted"),
-    "rows_per_second": ("rows_per_second", "Snapshot rows per second of the last barriers"),
+    "rows_per_second": ("rows_per_second", "Upstream rows read per second in the last barriers"),
     "seconds_left": ("left_seconds", "Time left at the pace of the last barriers"),
     "behind": ("behind_versions", "Versions of the upstream that the MV has not come to"),
     "behind_seconds": ("lag_seconds", "Age of the first of these versions, 0 if there is none"),
