@@ -256,10 +256,12 @@ class ThriftServer:
         return "\n".join([*causes[-3:], f"More is in {self.log}."])
 
 
-def fetch_jars(packages: list[str]) -> list[str]:
+def fetch_jars(packages: list[str], settings: Mapping[str, str] | None = None) -> list[str]:
     """Fetch these Maven packages and their dependencies; return the paths of the jars.
 
     Spark's own resolver fetches them, in a JVM that does not start Spark.
+
+    :param settings: further settings of the resolver, such as `spark.jars.ivy`
     """
 
     class Conf(SparkConf):
@@ -267,6 +269,7 @@ def fetch_jars(packages: list[str]) -> list[str]:
             return [
                 ("spark.jars.packages", ",".join(packages)),
                 ("spark.jars.excludes", ",".join(SPARK_HAS)),
+                *(settings or {}).items(),
             ]
 
     silent = {"stdout": DEVNULL, "stderr": DEVNULL}

@@ -115,7 +115,9 @@
     }) -%}
     {%- set catalog = dbt_backfill.run_table('ask for the catalog', 'select current_catalog()')[0][0] -%}
     {%- set named, asked, schemas = [target.schema if schema is none else schema], [], [] -%}
-    {%- for node in graph.nodes.values() if schema is none and node.resource_type == 'model' -%} {%- do named.append(node.schema) -%} {%- endfor -%}
+    {%- for node in graph.nodes.values() if schema is none and node.resource_type == 'model' -%}
+        {%- do named.append(dbt_backfill.get_node_relation(node).schema) -%}
+    {%- endfor -%}
     {%- for name in named -%} {%- do asked.append(dbt_backfill.get_plain_schema(name, catalog)) -%} {%- endfor -%}
     {%- set asked, existing = asked | unique(case_sensitive=true) | list, dbt_backfill.read_schemas() -%}
     {#- The name of a schema in another catalog has two parts, and read_schemas does not list such schemas. -#}

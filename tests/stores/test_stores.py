@@ -1,9 +1,10 @@
 """On an object store every version of an MV is exact: in random histories, after kills, and if two
 Spark drivers run the model at the same time.
 
-Only `make test-stores` runs these tests, with Delta on S3 and with Iceberg in a JDBC catalog. The
+Only `make test-stores` runs these tests, with Delta on S3 and with Iceberg in several catalogs. The
 variables of test_random_histories.py and test_real_kills.py apply here too.
 
+DBT_BACKFILL_CATALOG=rest             Iceberg's catalog: jdbc (the default), rest or hive
 DBT_BACKFILL_LOG_STORE=conditional    Delta commits by conditional writes, so several drivers may
                                       write; by default with Delta's own log store for S3
 DBT_BACKFILL_DRIVERS=5     how often two drivers run a model at the same time (default 2)
@@ -23,19 +24,45 @@ from exactness.faults import Scene
 from exactness.histories import History, histories
 from exactness.play import Player
 from exactness.test_real_kills import kill, survive, wait_for
+from support.catalogs import hive_server, rest_server
 from support.postgres import Database
 from support.processes import start
 from support.profiles import PROFILES
 from support.project import Project
-from support.store_lake import StoreLake, delta_on, iceberg_on, several_drivers
+from support.store_lake import (
+    StoreLake,
+    delta_on,
+    hive_catalog,
+    iceberg_on,
+    jdbc_catalog,
+    rest_catalog,
+    several_drivers,
+)
 from support.stores import BUCKET, ObjectStore
 
 HISTORIES = int(os.environ.get("DBT_BACKFILL_HISTORIES", "2"))
 DRIVERS = int(os.environ.get("DBT_BACKFILL_DRIVERS", "2"))
+CATALOG = os.environ.get("DBT_BACKFILL_CATALOG", "jdbc")
 CONDITIONAL = os.environ.get("DBT_BACKFILL_LOG_STORE") == "conditional"
 pytestmark = pytest.mark.every_profile
 
 _numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def catalog(
+    store: ObjectStore, database: Database, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, str]]:
+    """Yield the properties of Iceberg's catalog."""
+    directory, jdbc = tmp_path_factory.mktemp("catalog"), jdbc_catalog(store, database)
+    if CATALOG == "rest":
+        with rest_server(directory, jdbc) as url:
+            yield rest_catalog(store, url)
+    elif CATALOG == "hive":
+        with hive_server(directory, store) as url:
+            yield hive_catalog(store, url)
+    else:
+        yield jdbc
 
 
 @pytest.fixture(scope="session")
@@ -48,7 +75,7 @@ def lake(
     profile = PROFILES[request.config.getoption("--profile")]
     directory = tmp_path_factory.mktemp("lake")
     if profile.file_format == "iceberg":
-        settings = iceberg_on(store, database)
+        settings = iceberg_on(request.getfixturevalue("catalog"))
     else:
         settings = delta_on(store, database, directory)
         if CONDITIONAL:

@@ -97,9 +97,7 @@ def assert_writes_nothing(project: Project, act: Callable[[], Any], mv: str = "m
 
 def data_tests(project: Project, *mvs: str) -> dict[str, Any]:
     """Return a properties file that adds the package's generic tests to these MVs."""
-    # In the adapter plugin, the generic tests have no package prefix.
-    prefix = "dbt_backfill." if project.adapter == "spark" else ""
-    tests = [f"{prefix}backfill_complete", f"{prefix}backfill_consistent"]
+    tests = ["dbt_backfill.backfill_complete", "dbt_backfill.backfill_consistent"]
     return {"models": [{"name": mv, "data_tests": tests} for mv in mvs]}
 
 

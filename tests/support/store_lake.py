@@ -1,4 +1,4 @@
-"""A lake whose tables are in an object store. Its catalog is in PostgreSQL.
+"""A lake whose tables are in an object store. Its catalog is in PostgreSQL, or has a REST server.
 
 lake = StoreLake(directory, profile, delta_on(store, database, directory))
 """
@@ -13,7 +13,7 @@ from nyc.thrift_server import DELTA, ICEBERG, POSTGRESQL, postgresql_metastore
 
 from support.lake import SessionLake
 from support.postgres import USER, Database
-from support.stores import BUCKET, HADOOP_AWS, KEY, REGION, SECRET, ObjectStore, jars_of, s3a
+from support.stores import BUCKET, HADOOP_AWS, ObjectStore, jars_of, s3, s3a
 
 ICEBERG_AWS = "org.apache.iceberg:iceberg-aws-bundle:1.11.0"
 
@@ -51,23 +51,34 @@ def several_drivers(settings: dict[str, str], classes: Path) -> dict[str, str]:
     }
 
 
-def iceberg_on(store: ObjectStore, catalog: Database) -> dict[str, str]:
-    """Return settings by which Iceberg tables are on S3, in a JDBC catalog on PostgreSQL."""
-    lake = "spark.sql.catalog.lake"
+def jdbc_catalog(store: ObjectStore, database: Database) -> dict[str, str]:
+    """Return the properties of an Iceberg catalog in PostgreSQL, whose tables are on S3."""
+    return {
+        "type": "jdbc",
+        "uri": database.place,
+        "jdbc.user": USER,
+        "jdbc.schema-version": "V1",
+        "warehouse": f"s3://{BUCKET}/iceberg",
+        **s3(store),
+    }
+
+
+def rest_catalog(store: ObjectStore, url: str) -> dict[str, str]:
+    """Return the properties of an Iceberg REST catalog at a URL, whose tables are on S3."""
+    return {"type": "rest", "uri": url, **s3(store)}
+
+
+def hive_catalog(store: ObjectStore, url: str) -> dict[str, str]:
+    """Return the properties of an Iceberg catalog in Hive's metastore, whose tables are on S3."""
+    return {"type": "hive", "uri": url, "warehouse": f"s3a://{BUCKET}/hive", **s3(store)}
+
+
+def iceberg_on(catalog: dict[str, str]) -> dict[str, str]:
+    """Return settings by which Spark opens a catalog of these properties as `lake`."""
     return {
         "spark.jars.packages": f"{DELTA},{ICEBERG},{POSTGRESQL},{ICEBERG_AWS}",
         "spark.driver.extraClassPath": os.pathsep.join(
             jars_of(POSTGRESQL, "org.postgresql_postgresql")
         ),
-        f"{lake}.type": "jdbc",
-        f"{lake}.uri": catalog.place,
-        f"{lake}.jdbc.user": USER,
-        f"{lake}.jdbc.schema-version": "V1",
-        f"{lake}.warehouse": f"s3://{BUCKET}/iceberg",
-        f"{lake}.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
-        f"{lake}.s3.endpoint": store.url,
-        f"{lake}.s3.path-style-access": "true",
-        f"{lake}.s3.access-key-id": KEY,
-        f"{lake}.s3.secret-access-key": SECRET,
-        f"{lake}.client.region": REGION,
+        **{f"spark.sql.catalog.lake.{name}": value for name, value in catalog.items()},
     }

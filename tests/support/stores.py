@@ -147,3 +147,15 @@ def s3a(store: ObjectStore) -> dict[str, str]:
         "fs.s3a.secret.key": SECRET,
         "fs.AbstractFileSystem.s3a.impl": "org.apache.hadoop.fs.s3a.S3A",
     }
+
+
+def s3(store: ObjectStore) -> dict[str, str]:
+    """Return the properties by which Iceberg's own client finds the store at `s3://`."""
+    return {
+        "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+        "s3.endpoint": store.url,
+        "s3.path-style-access": "true",
+        "s3.access-key-id": KEY,
+        "s3.secret-access-key": SECRET,
+        "client.region": REGION,
+    }

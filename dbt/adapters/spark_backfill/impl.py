@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from typing import Any, NoReturn
 
 from dbt.adapters.base.meta import available
-from dbt.adapters.base.relation import AdapterTrackingRelationInfo
+from dbt.adapters.base.relation import AdapterTrackingRelationInfo, BaseRelation
 from dbt.adapters.contracts.relation import RelationConfig
 from dbt.adapters.spark.impl import SparkAdapter
 from dbt_common.exceptions import DbtRuntimeError
@@ -15,6 +15,7 @@ from dbt.adapters.spark_backfill.__version__ import version
 from dbt.adapters.spark_backfill.config import SparkBackfillConfig
 from dbt.adapters.spark_backfill.connections import SparkBackfillConnectionManager
 from dbt.adapters.spark_backfill.errors import RefusalError, SparkStatementError
+from dbt.adapters.spark_backfill.relation import SparkBackfillRelation
 from dbt.adapters.spark_backfill.response import BarrierResponse
 
 # agate passes integers to Jinja as Decimal, and run_results.json would have them as strings.
@@ -22,6 +23,7 @@ _TO_JSON = {"bool": bool, "int": int, "float": float, "str": str}
 
 
 class SparkBackfillAdapter(SparkAdapter):
+    Relation = SparkBackfillRelation
     ConnectionManager = SparkBackfillConnectionManager
     connections: SparkBackfillConnectionManager
     AdapterSpecificConfigs = SparkBackfillConfig
@@ -38,6 +40,19 @@ class SparkBackfillAdapter(SparkAdapter):
             adapter_name=cls.type(),
             adapter_version=version,
         )
+
+    def list_relations_without_caching(self, schema_relation: BaseRelation) -> list[BaseRelation]:
+        """Return the tables and views of a schema, with the catalog in which they were looked for.
+
+        Spark returns the schema without its catalog. dbt-spark would keep the relation under this
+        name, and would not find it.
+        """
+        found = super().list_relations_without_caching(schema_relation)
+        schema = str(schema_relation.schema)
+        if "." not in schema:
+            return found
+        path = {"schema": schema}
+        return [relation.incorporate(path=path) for relation in found]  # type: ignore[no-untyped-call]
 
     @available
     def barrier_response(self, message: str, **values: Any) -> BarrierResponse:

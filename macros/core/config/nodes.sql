@@ -75,10 +75,16 @@
 
 {#- Return the relation of a model, seed, snapshot or source of the graph. The relation is quoted if the definition of the source says so. -#}
 {% macro get_node_relation(node) %}
-    {%- set relation = api.Relation.create(schema=node.schema, identifier=node.get('identifier') or node.get('alias') or node.name) -%}
+    {%- set relation = api.Relation.create(node.get('database'), node.schema, node.get('identifier') or node.get('alias') or node.name) -%}
     {%- set quoting = node.get('quoting') or {} -%}
     {%- if quoting.get('schema') -%} {%- set relation = relation.quote(schema=true) -%} {%- endif -%}
     {{ return(relation.quote(identifier=true) if quoting.get('identifier') else relation) }}
+{% endmacro %}
+
+
+{#- Return the database of a node: its option `database`, a catalog of Spark. dbt calls this macro as docs/profiles.md#other-catalogs says. -#}
+{% macro spark_backfill__generate_database_name(custom_database_name=none, node=none) %}
+    {{ return(custom_database_name) }}
 {% endmacro %}
 
 

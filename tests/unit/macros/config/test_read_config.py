@@ -328,7 +328,7 @@ WITHOUT_EFFECT = [
     ("lookback", 3, "Remove it: backfill_rate_limit says how many rows one barrier reads"),
     ("cluster_by", ["a"], "Set clustered_by, which is liquid clustering on Delta"),
     ("sql_header", "set x=1", "Set a pre_hook, which runs in the same session"),
-    ("database", "other", "Remove it: dbt-spark knows no database"),
+    ("database", "other", 'Remove it, or follow "Other catalogs"'),
     ("delete_condition", "a = 1", "Remove it: changes are always merged by unique_key"),
     ("row_filter", "a = 1", "Set a post_hook that alters the table"),
     ("table_format", "iceberg", "Set file_format to 'iceberg' or 'delta'"),
@@ -369,9 +369,10 @@ def test_a_model_can_take_a_setting_of_its_folder_back(read_outside: Any, macros
 def test_a_database_has_an_effect_where_the_adapter_knows_one(
     read_in_model: Any, macros: Macros
 ) -> None:
-    macros.context["this"] = SimpleNamespace(database="other")
-
-    assert read_in_model(database="other")
+    """Another adapter renders the database; `spark_backfill` makes it a part of the schema."""
+    for database, schema in [("other", "lake"), (None, "other.lake")]:
+        macros.context["this"] = SimpleNamespace(database=database, schema=schema)
+        assert read_in_model(database="other")
 
 
 def test_a_rebuild_at_every_run_is_warned_of(read: Any, macros: Macros) -> None:
