@@ -44,6 +44,8 @@ help:
 	@echo '                a backfill on a standalone Spark cluster of two workers, which die'
 	@echo 'make test-stores'
 	@echo '                MVs in an object store: histories, kills, two drivers, and Delta'\''s log stores'
+	@echo 'make test-versions'
+	@echo '                the core set with other versions of Python, dbt, Spark, Delta and Iceberg (ROW="dbt-1.12 -k story"): hours'
 	@echo 'make test-debezium'
 	@echo '                real events of Debezium, under writers and kills'
 	@echo 'make test-fast  lint and the tests that need no Spark'
@@ -142,6 +144,14 @@ test-stores: $(VENV)/.installed-stores java
 	$(BIN)/python -m pytest tests/stores --profile session-delta --all
 	DBT_BACKFILL_LOG_STORE=conditional $(BIN)/python -m pytest tests/stores/test_stores.py --profile session-delta --all
 	$(BIN)/python -m pytest tests/stores/test_stores.py --profile session-iceberg --all
+	DBT_BACKFILL_CATALOG=rest $(BIN)/python -m pytest tests/stores/test_stores.py --profile session-iceberg --all
+	DBT_BACKFILL_CATALOG=hive $(BIN)/python -m pytest tests/stores/test_stores.py --profile session-iceberg --all
+
+# Needs python3.12 and python3.13 too. ROW takes a row of tests/support/versions.py, and arguments of pytest.
+.PHONY: test-versions
+ROW ?=
+test-versions: $(INSTALLED) java
+	PYTHONPATH=tests $(BIN)/python -m support.versions $(ROW)
 
 # Real events of Debezium, which is large.
 .PHONY: test-debezium

@@ -27,8 +27,11 @@ import pyspark
 from pyspark.conf import SparkConf
 from pyspark.java_gateway import launch_gateway
 
-DELTA = "io.delta:delta-spark_4.1_2.13:4.3.1"
-ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0"
+# The tests of other versions set the two variables.
+DELTA = os.environ.get("DELTA_PACKAGE", "io.delta:delta-spark_4.1_2.13:4.3.1")
+ICEBERG = os.environ.get(
+    "ICEBERG_PACKAGE", "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0"
+)
 POSTGRESQL = "org.postgresql:postgresql:42.7.7"
 # Spark 4.1 does not include LLAP. Without it the server sometimes fails to close a session.
 LLAP = "org.apache.hive:hive-llap-common:2.3.10"
