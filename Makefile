@@ -144,8 +144,8 @@ test-stores: $(VENV)/.installed-stores java
 	$(BIN)/python -m pytest tests/stores --profile session-delta --all
 	DBT_BACKFILL_LOG_STORE=conditional $(BIN)/python -m pytest tests/stores/test_stores.py --profile session-delta --all
 	$(BIN)/python -m pytest tests/stores/test_stores.py --profile session-iceberg --all
-	DBT_BACKFILL_CATALOG=rest $(BIN)/python -m pytest tests/stores/test_stores.py --profile session-iceberg --all
-	DBT_BACKFILL_CATALOG=hive $(BIN)/python -m pytest tests/stores/test_stores.py --profile session-iceberg --all
+	for catalog in rest hive glue; do DBT_BACKFILL_CATALOG=$$catalog \
+		$(BIN)/python -m pytest tests/stores/test_stores.py --profile session-iceberg --all || exit 1; done
 
 # Needs python3.12 and python3.13 too. ROW takes a row of tests/support/versions.py, and arguments of pytest.
 .PHONY: test-versions

@@ -4,7 +4,7 @@ Spark drivers run the model at the same time.
 Only `make test-stores` runs these tests, with Delta on S3 and with Iceberg in several catalogs. The
 variables of test_random_histories.py and test_real_kills.py apply here too.
 
-DBT_BACKFILL_CATALOG=rest             Iceberg's catalog: jdbc (the default), rest or hive
+DBT_BACKFILL_CATALOG=rest             Iceberg's catalog: jdbc (the default), rest, hive or glue
 DBT_BACKFILL_LOG_STORE=conditional    Delta commits by conditional writes, so several drivers may
                                       write; by default with Delta's own log store for S3
 DBT_BACKFILL_DRIVERS=5     how often two drivers run a model at the same time (default 2)
@@ -24,7 +24,7 @@ from exactness.faults import Scene
 from exactness.histories import History, histories
 from exactness.play import Player
 from exactness.test_real_kills import kill, survive, wait_for
-from support.catalogs import hive_server, rest_server
+from support.catalogs import glue_server, hive_server, rest_server
 from support.postgres import Database
 from support.processes import start
 from support.profiles import PROFILES
@@ -32,6 +32,7 @@ from support.project import Project
 from support.store_lake import (
     StoreLake,
     delta_on,
+    glue_catalog,
     hive_catalog,
     iceberg_on,
     jdbc_catalog,
@@ -61,6 +62,9 @@ def catalog(
     elif CATALOG == "hive":
         with hive_server(directory, store) as url:
             yield hive_catalog(store, url)
+    elif CATALOG == "glue":
+        with glue_server(directory) as url:
+            yield glue_catalog(store, url)
     else:
         yield jdbc
 

@@ -1,15 +1,16 @@
-"""Servers of Iceberg catalogs on this machine: Iceberg's own REST catalog, and Hive's metastore.
+"""Servers of Iceberg catalogs on this machine: Iceberg's own REST catalog, Hive's metastore, Glue.
 
 with rest_server(directory, jdbc_catalog(store, database)) as url:
     settings = iceberg_on(rest_catalog(store, url))
 
-Each server needs a JDK, because Java compiles its program.
+The first two need a JDK, because Java compiles their programs. Glue is moto's.
 """
 
 from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -80,12 +81,31 @@ def hive_server(directory: Path, store: ObjectStore) -> Iterator[str]:
 
 
 @contextmanager
+def glue_server(directory: Path) -> Iterator[str]:
+    """Start Glue's catalog, and stop it at the end. Yield its URL.
+
+    :param directory: for the log
+    :raises AssertionError: if the server does not start
+    """
+    port = free_port()
+    with _started(directory, port, [sys.executable, "-m", "support.glue_server", str(port)]):
+        yield f"http://127.0.0.1:{port}"
+
+
+@contextmanager
 def _server(
     directory: Path, program: Path, jars: Sequence[str], settings: Mapping[str, str]
 ) -> Iterator[int]:
-    port, log = free_port(), directory / "server.log"
+    port = free_port()
     arguments = [f"{name}={value}" for name, value in settings.items()]
     command = ["java", "-cp", os.pathsep.join(jars), str(program), str(port), *arguments]
+    with _started(directory, port, command):
+        yield port
+
+
+@contextmanager
+def _started(directory: Path, port: int, command: Sequence[str]) -> Iterator[None]:
+    log, path = directory / "server.log", str(Path(__file__).parents[1])
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,
@@ -93,14 +113,15 @@ def _server(
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=directory,
+            env={**os.environ, "PYTHONPATH": path},
         )
     try:
         deadline = time.monotonic() + START_SECONDS
         while not port_is_taken(port):
             if process.poll() is not None or time.monotonic() > deadline:
-                raise AssertionError(f"{program.stem} does not start: {log.read_text()[-2000:]}")
+                raise AssertionError(f"a catalog does not start: {log.read_text()[-2000:]}")
             time.sleep(0.2)
-        yield port
+        yield
     finally:
         process.terminate()
         process.wait(STOP_SECONDS)

@@ -73,6 +73,16 @@ def hive_catalog(store: ObjectStore, url: str) -> dict[str, str]:
     return {"type": "hive", "uri": url, "warehouse": f"s3a://{BUCKET}/hive", **s3(store)}
 
 
+def glue_catalog(store: ObjectStore, url: str) -> dict[str, str]:
+    """Return the properties of an Iceberg catalog in AWS Glue, whose tables are on S3."""
+    return {
+        "catalog-impl": "org.apache.iceberg.aws.glue.GlueCatalog",
+        "glue.endpoint": url,
+        "warehouse": f"s3://{BUCKET}/glue",
+        **s3(store),
+    }
+
+
 def iceberg_on(catalog: dict[str, str]) -> dict[str, str]:
     """Return settings by which Spark opens a catalog of these properties as `lake`."""
     return {
