@@ -25,6 +25,7 @@ CONFIG ?=
 
 help:
 	@echo 'make demo       backfill the flights of 2013, barrier by barrier, while they change'
+	@echo '                (STORE=s3: the tables are in an object store, SeaweedFS on this machine)'
 	@echo 'make demo-cdc   backfill a table of a live PostgreSQL, barrier by barrier, while applications write to it'
 	@echo '                (INSTALL=1 to install PostgreSQL, if it is missing)'
 	@echo 'make thrift     Spark'\''s Thrift server on the demo'\''s lake, until Ctrl-C'
@@ -66,8 +67,10 @@ java:
 	@test -n "$$JAVA_HOME" || command -v java > /dev/null || \
 		{ echo 'No java found: install Java 17, or set JAVA_HOME to it.' >&2; exit 1; }
 
-demo: $(INSTALLED) java
-	$(BIN)/python example_project/demo.py
+# STORE=s3: in an object store, which is installed too.
+STORE ?=
+demo: $(INSTALLED) $(if $(STORE),$(VENV)/.installed-$(STORE)) java
+	STORE='$(STORE)' $(BIN)/python example_project/demo.py
 
 # INSTALL=1 lets it install PostgreSQL from Debian's packages, if it is missing.
 .PHONY: demo-cdc

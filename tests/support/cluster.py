@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import DEVNULL, Popen
 
+from nyc.object_store import free_port
 from nyc.thrift_server import HOST, SPARK_HOME, port_is_taken
 
 from support.lake import QUICK_COMPILER
-from support.postgres import free_port
 
 START_SECONDS = 60
 STOP_SECONDS = 30

@@ -11,7 +11,6 @@ import os
 import pwd
 import shlex
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +20,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+from nyc.object_store import free_port
 
 USER = "hive"
 UNPRIVILEGED = "postgres"
@@ -242,13 +243,6 @@ def _knows_setting(programs: Path, name: str) -> bool:
         extra_groups=[] if os.geteuid() == 0 else None,
     )
     return any(line.split("\t")[0] == name for line in described.stdout.splitlines())
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def run(command: list[str]) -> None:

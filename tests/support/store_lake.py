@@ -9,11 +9,12 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from nyc.object_store import BUCKET, ObjectStore
 from nyc.thrift_server import DELTA, ICEBERG, POSTGRESQL, postgresql_metastore
 
 from support.lake import SessionLake
 from support.postgres import USER, Database
-from support.stores import BUCKET, HADOOP_AWS, ObjectStore, jars_of, s3, s3a
+from support.stores import HADOOP_AWS, jars_of, s3, s3a
 
 ICEBERG_AWS = "org.apache.iceberg:iceberg-aws-bundle:1.11.0"
 

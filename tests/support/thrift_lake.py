@@ -11,12 +11,13 @@ from typing import Any
 from unittest.mock import patch
 
 from dbt.adapters.spark.connections import PyhiveConnectionWrapper
+from nyc.object_store import free_port
 from nyc.thrift_server import HOST, POSTGRESQL, ThriftServer
 from pyhive import hive
 from pyspark.sql import Row
 
 from support.lake import SMALL, Lake
-from support.postgres import binaries, free_port, postgresql
+from support.postgres import binaries, postgresql
 
 USER = "dbt"
 
