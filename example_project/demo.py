@@ -2,8 +2,8 @@
 
 dbt runs in this process, so that one Spark is enough. Everything that the script writes is in
 `.lake`, which each start empties. With STORE=s3 the tables are in an object store, SeaweedFS on
-this machine, whose files are in `.lake` too. The script exits with 1 if a step fails or a check finds a
-difference, and with 130 on Ctrl-C.
+this machine, whose files are in `.lake` too. The script exits with 1 if a step fails or a check
+finds a difference, and with 130 on Ctrl-C.
 """
 
 from __future__ import annotations
