@@ -52,6 +52,7 @@ help:
 	@echo 'make test-fast  lint and the tests that need no Spark'
 	@echo 'make docs       the pages of docs/ as a site, in site/'
 	@echo 'make lint       ruff, ruff format, mypy, the private words of tests/support/words.toml, and Jinja for dbt 2'
+	@echo 'make errors     write the messages of the macros into docs/messages.md'
 	@echo 'make format     let ruff repair what it can'
 	@echo 'make clean      remove .venv and what dbt and Spark left behind'
 
@@ -188,6 +189,10 @@ lint: $(INSTALLED)
 	$(BIN)/mypy
 	PYTHONPATH=tests $(BIN)/python -m support.words
 	PYTHONPATH=tests $(BIN)/python -m support.dbt_2
+
+.PHONY: errors
+errors: $(INSTALLED)
+	PYTHONPATH=tests $(BIN)/python -m support.errors
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .

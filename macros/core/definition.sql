@@ -2,7 +2,8 @@
     was abandoned: some changes of this plan may have been merged. -#}
 {% macro check_barrier_is_committed(state, mv, change) %}
     {%- if state.get('planned') or state.dirty -%}
-        {%- do dbt_backfill.refuse('its barrier ' ~ (state.epoch + 1) ~ ' has begun but is not committed', change, mv=mv) -%}
+        {%- do dbt_backfill.refuse('its barrier ' ~ (state.epoch + 1) ~ ' has begun but is not committed',
+            change, mv=mv, id='barrier-not-committed') -%}
     {%- endif -%}
 {% endmacro %}
 

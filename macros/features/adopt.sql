@@ -19,7 +19,7 @@
     {%- endif -%}
     {%- if adopts and not replaces and should_full_refresh() -%}
         {%- do dbt_backfill.refuse(backfill.mv.render() ~ ' is to be adopted, but a full refresh would empty it',
-            'Run without --full-refresh, or set replace_existing to true to replace the table') -%}
+            'Run without --full-refresh, or set replace_existing to true to replace the table', id='adopt-with-full-refresh') -%}
     {%- endif -%}
     {{ return('replace' if replaces else 'adopt') }}
 {% endmacro %}
@@ -59,7 +59,7 @@
         {%- set format, wanted = dbt_backfill.get_table_format(existing.mv, backfill.mv) | lower, backfill.options.file_format -%}
         {%- if format != wanted -%}
             {%- do dbt_backfill.refuse(mv ~ ' is a table of the format ' ~ format ~ ', but ' ~ wanted ~ ' tables cannot replace it in one step',
-                'Drop or rename that table, and run again') -%}
+                'Drop or rename that table, and run again', id='replace-other-format') -%}
         {%- endif -%}
     {%- endif -%}
     {%- if existing.mv.is_view -%}
@@ -79,7 +79,8 @@
 {#- Refuse to take over a table, because `<mv>__progress` is the state of another table. -#}
 {% macro refuse_other_state(backfill) %}
     {%- do dbt_backfill.refuse(backfill.progress.render() ~ ' exists, but is the state of an earlier table with the name ' ~ backfill.mv.render(),
-        'Drop the state and the history: ' ~ dbt_backfill.get_drop_text(backfill, keep_mv=true), mv=backfill.get('name')) -%}
+        'Drop the state and the history: ' ~ dbt_backfill.get_drop_text(backfill, keep_mv=true), mv=backfill.get('name'),
+        id='state-of-earlier-table') -%}
 {% endmacro %}
 
 
@@ -89,15 +90,16 @@
     {%- set name, file_format = backfill.mv.render(), backfill.options.file_format -%}
     {%- if existing.is_view -%}
         {%- do dbt_backfill.refuse(name ~ ' is a view, which has no rows of its own to adopt',
-            'Drop the view, or set replace_existing to true and run the model once with --full-refresh', mv=backfill.get('name')) -%}
+            'Drop the view, or set replace_existing to true and run the model once with --full-refresh', mv=backfill.get('name'),
+            id='adopt-a-view') -%}
     {%- endif -%}
     {%- set format = dbt_backfill.get_table_format(existing, backfill.mv) | lower -%}
     {%- do dbt_backfill.refuse_first([
         {'when': format != file_format, 'fact': name ~ ' is a table of the format ' ~ format ~ ', but file_format is ' ~ file_format,
-         'change': "Set file_format='" ~ format ~ "'" if format in ['delta', 'iceberg']
+         'id': 'adopt-other-format', 'change': "Set file_format='" ~ format ~ "'" if format in ['delta', 'iceberg']
             else 'Convert the table to Delta or Iceberg, or build the model under another alias'},
         {'when': properties.get('format-version') == '1' and tblproperties.get('format-version') | string not in ['2', '3'],
-         'fact': name ~ ' is an Iceberg table of format 1, in which single rows cannot be deleted',
+         'id': 'adopt-old-iceberg-format', 'fact': name ~ ' is an Iceberg table of format 1, in which single rows cannot be deleted',
          'change': "Set tblproperties={'format-version': '2'}: the table is upgraded when it is adopted"},
     ], mv=backfill.get('name')) -%}
 {% endmacro %}
@@ -131,19 +133,17 @@
             name ~ ' has no column ' ~ column.name ~ ', which its query returns' if type is none
                 else name ~ ' has the column ' ~ column.name ~ ' of the type ' ~ type ~ ', but its query returns ' ~ column.type,
             'Add this column to the table as ' ~ column.type ~ ', or remove it from the query' if type is none
-                else 'Cast the column in the query, or give the column of the table the type of the query'
-        ) -%}
+                else 'Cast the column in the query, or give the column of the table the type of the query', id='adopt-columns-differ') -%}
     {%- endfor -%}
     {%- set wanted = columns | map(attribute='name') | map('lower') | list -%}
     {%- for column in present if column.name | lower not in wanted -%}
         {%- do dbt_backfill.refuse(name ~ ' has the column ' ~ column.name ~ ', which its query does not return',
-            'Select this column in the query, or drop it from the table') -%}
+            'Select this column in the query, or drop it from the table', id='adopt-extra-column') -%}
     {%- endfor -%}
     {%- if present | map(attribute='name') | map('lower') | list != wanted -%}
         {%- do dbt_backfill.refuse(
             name ~ ' has its columns in the order ' ~ present | map(attribute='name') | join(', ') ~ ', but its query returns them in the order '
-                ~ columns | map(attribute='name') | join(', '), 'Select the columns in the order of the table'
-        ) -%}
+                ~ columns | map(attribute='name') | join(', '), 'Select the columns in the order of the table', id='adopt-column-order') -%}
     {%- endif -%}
     {%- set sql -%}
         explain extended
@@ -158,8 +158,8 @@
     {%- set error = dbt_backfill.find_plan_error(dbt_backfill.run_table('check that rows can be merged', sql)[0][0]) -%}
     {%- if error is not none -%}
         {%- do dbt_backfill.refuse(
-            'Spark cannot merge the rows of the model into ' ~ name ~ ': ' ~ error, 'Change the table, or build the model under another alias'
-        ) -%}
+            'Spark cannot merge the rows of the model into ' ~ name ~ ': ' ~ error, 'Change the table, or build the model under another alias',
+            id='adopt-cannot-merge') -%}
     {%- endif -%}
     {%- set mv_keys, scan, change = dbt_backfill.get_mv_keys(keys), 'select * from ' ~ name, '; the barriers add the correct rows' -%}
     {%- set checked = dbt_backfill.run_json(
@@ -169,7 +169,7 @@
     {%- set key = mv_keys | map(attribute='name') | join(', ') -%}
     {%- if checked.null_keys -%}
         {%- do dbt_backfill.refuse(name ~ ' has ' ~ dbt_backfill.get_count_text(checked.null_keys, 'row') ~ ' with a null in ' ~ key,
-            'Delete these rows from the table' ~ change) -%}
+            'Delete these rows from the table' ~ change, id='adopt-null-in-key') -%}
     {%- endif -%}
     {%- set twice = dbt_backfill.run_json('find the duplicate keys', dbt_backfill.get_duplicate_keys_sql(scan, mv_keys))
         if checked.duplicates else [] -%}
@@ -177,8 +177,7 @@
         {%- do dbt_backfill.refuse(
             'the key ' ~ key ~ ' is not unique in ' ~ name ~ '; duplicate keys: ('
                 ~ twice | map(attribute='key') | map('join', ', ') | join('), (') ~ ')',
-            'Delete the rows of these keys from the table' ~ change
-        ) -%}
+            'Delete the rows of these keys from the table' ~ change, id='adopt-duplicate-keys') -%}
     {%- endif -%}
     {{ return({
         'row_count': checked.row_count, 'version': version,

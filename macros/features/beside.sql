@@ -45,7 +45,8 @@
     {%- if reason and is_listed and not goes_on -%}
         {%- do dbt_backfill.refuse(next.progress.render() ~ ' has the name of the state of its next generation, but belongs to another MV',
             "Rename or drop that MV, give this MV another alias, or set full_refresh_mode='in_place'"
-                ~ ('. If that was an earlier MV of the same name, drop its next generation: ' ~ dbt_backfill.get_drop_text(next) if next_of else '')) -%}
+                ~ ('. If that was an earlier MV of the same name, drop its next generation: ' ~ dbt_backfill.get_drop_text(next) if next_of else ''),
+            id='next-state-name-taken') -%}
     {%- endif -%}
     {{ return({'backfill': next, 'reason': reason} if goes_on or reason else none) }}
 {% endmacro %}
@@ -107,8 +108,7 @@
         {%- do dbt_backfill.refuse(
             'its query changes the type of a column of ' ~ backfill.mv.render() ~ ' (at the same position, or of the same name), '
                 ~ 'but a Hive metastore does not allow this change if an Iceberg table is replaced in one step',
-            "Keep the positions and types of the existing columns, or set full_refresh_mode='in_place' for this refresh"
-        ) -%}
+            "Keep the positions and types of the existing columns, or set full_refresh_mode='in_place' for this refresh", id='beside-type-change') -%}
     {%- endif -%}
 {% endmacro %}
 

@@ -14,8 +14,8 @@
         {%- set properties = dbt_backfill.read_live_view(backfill.live) -%}
         {%- if properties is none -%}
             {%- do dbt_backfill.refuse(
-                backfill.live.render() ~ ' exists, but is not a live view of this package', 'Drop or rename that relation, or set live_view to false'
-            ) -%}
+                backfill.live.render() ~ ' exists, but is not a live view of this package', 'Drop or rename that relation, or set live_view to false',
+                id='live-view-name-taken') -%}
         {%- endif -%}
         {{ return(properties) }}
     {%- endif -%}
@@ -33,7 +33,7 @@
     {%- endset -%}
     {%- if dbt_backfill.run_json('try to make a view', sql)[0].failed -%}
         {%- do dbt_backfill.refuse('live_view needs a catalog with views, but Spark could not create a view beside ' ~ backfill.mv.render(),
-            'Set live_view to false, or keep the MV in a catalog that has views') -%}
+            'Set live_view to false, or keep the MV in a catalog that has views', id='live-view-not-created') -%}
     {%- endif -%}
     {{ return(none) }}
 {% endmacro %}

@@ -181,7 +181,7 @@
     {%- set existing, mistakes = dbt_backfill.load_table(backfill.replica), [] -%}
     {%- if existing is not none and 'dbt_backfill.replica' not in dbt_backfill.read_listed_properties(existing, backfill.replica) -%}
         {%- do mistakes.append({
-            'fact': backfill.replica.render() ~ ' has the name of its replica, but was not created by this package',
+            'id': 'replica-name-taken', 'fact': backfill.replica.render() ~ ' has the name of its replica, but was not created by this package',
             'change': "Set replicate='never', or give that table another name",
         }) -%}
     {%- endif -%}
@@ -189,10 +189,12 @@
         {%- set why = dbt_backfill.why_no_type(column.type, properties) -%}
         {%- do mistakes.append({
             'fact': 'its replica cannot have the column ' ~ column.name ~ ' of the type ' ~ column.type ~ ', because ' ~ why,
-            'change': "Set replicate='never'",
+            'id': 'replica-column-type', 'change': "Set replicate='never'",
         }) -%}
     {%- endfor -%}
-    {%- if mistakes and backfill.options.replicate == 'always' -%} {%- do dbt_backfill.refuse(mistakes[0].fact, mistakes[0].change) -%} {%- endif -%}
+    {%- if mistakes and backfill.options.replicate == 'always' -%}
+        {%- do dbt_backfill.refuse(mistakes[0].fact, mistakes[0].change, id=mistakes[0].id) -%}
+    {%- endif -%}
     {%- if mistakes -%} {{ return(none) }} {%- endif -%}
     {%- set bounds = ([plan.range_high] if not plan.last_range else []) + (plan.next_bounds or []) -%}
     {#- A part does not go beyond the last known bound. If no bound is known, all rows ahead are copied. -#}
@@ -220,14 +222,14 @@
         {%- do dbt_backfill.refuse(
             'files of version ' ~ dbt_backfill.get_source(plan).version ~ ' of ' ~ backfill.upstream.relation.render()
                 ~ ' were deleted while this run copied that version',
-            "Nothing is lost; run again to continue. If this repeats, keep the upstream's versions for longer, or set replicate='never'"
-        ) -%}
+            "Nothing is lost; run again to continue. If this repeats, keep the upstream's versions for longer, or set replicate='never'",
+            id='replica-files-deleted') -%}
     {%- endif -%}
     {%- set made = dbt_backfill.read_replica(backfill) -%}
     {%- if made.id != id -%}
         {%- do dbt_backfill.refuse(
-            'another run copied the upstream at the same time', 'Nothing is lost; run again to continue, and let only one run of the model work at a time'
-        ) -%}
+            'another run copied the upstream at the same time', 'Nothing is lost; run again to continue, and let only one run of the model work at a time',
+            id='replica-by-another-run') -%}
     {%- endif -%}
     {%- do adapter.cache_added(backfill.replica.incorporate(type='table')) -%}
     {%- set seconds = (modules.datetime.datetime.now() - begun).total_seconds() -%}

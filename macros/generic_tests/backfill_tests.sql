@@ -98,7 +98,7 @@
 {% macro get_tested_relations(model, test) %}
     {%- if model is string -%}
         {%- do dbt_backfill.refuse(
-            "this test checks the whole MV, but its config sets 'where': " ~ model, "Remove 'where' from this test", mv=test
+            "this test checks the whole MV, but its config sets 'where': " ~ model, "Remove 'where' from this test", mv=test, id='test-with-where'
         ) -%}
     {%- endif -%}
     {%- set maker = dbt_backfill.find_maker(model, ['model']) -%}
@@ -110,7 +110,7 @@
         {%- do dbt_backfill.refuse_missing_state(relations, properties) -%}
     {%- elif existing.mv is none or existing.progress is none -%}
         {%- do dbt_backfill.refuse(model.render() ~ ' is not a backfilled_mv, or has never run',
-            'Run the model first, and put this test only on models with that materialization', mv=relations.name) -%}
+            'Run the model first, and put this test only on models with that materialization', mv=relations.name, id='mv-without-state') -%}
     {%- endif -%}
     {%- set original = dbt_backfill.find_original(model, properties) -%}
     {%- if original -%} {%- do dbt_backfill.refuse_copy(relations, original) -%} {%- endif -%}

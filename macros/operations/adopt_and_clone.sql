@@ -16,7 +16,8 @@
     {%- do dbt_backfill.check_arguments('adopt_table', {'model': model}, kwargs, mv=name) -%}
     {%- set existing = dbt_backfill.get_existing_relations(adopted) -%}
     {%- if existing.mv is none -%}
-        {%- do dbt_backfill.refuse(mv.render() ~ ' does not exist', 'Run the model, which builds it: dbt run --select ' ~ name, mv=name) -%}
+        {%- do dbt_backfill.refuse(mv.render() ~ ' does not exist',
+            'Run the model, which builds it: dbt run --select ' ~ name, mv=name, id='adopt-table-missing') -%}
     {%- endif -%}
     {%- set properties = dbt_backfill.read_listed_properties(existing.mv, mv) -%}
     {%- do dbt_backfill.check_adoptable(adopted, existing.mv, properties, node.config.get('tblproperties') or {}) -%}
@@ -78,7 +79,7 @@
         {%- do existing.update({table: dbt_backfill.find_table(original[table]) if has_schema else none}) -%}
         {%- if existing[table] is none and table != 'barriers' -%}
             {%- do dbt_backfill.refuse(original[table].render() ~ ' does not exist, but clone_backfill needs an MV and its state',
-                'Set source to an MV that dbt run has created', mv=clone.name) -%}
+                'Set source to an MV that dbt run has created', mv=clone.name, id='clone-source-missing') -%}
         {%- endif -%}
     {%- endfor -%}
     {%- set version, mv_version = dbt_backfill.read_version(original, 'progress'), dbt_backfill.read_version(original, 'mv') -%}
@@ -87,13 +88,12 @@
     {%- if foreign -%}
         {%- do dbt_backfill.refuse(
             relation.render() ~ ' has a write that none of its barriers made (' ~ foreign.text ~ '), and no barrier has repaired it yet',
-            'Run the model of ' ~ relation.render() ~ ' first, and then clone it', mv=clone.name
-        ) -%}
+            'Run the model of ' ~ relation.render() ~ ' first, and then clone it', mv=clone.name, id='clone-source-not-repaired') -%}
     {%- endif -%}
     {%- do dbt_backfill.check_barrier_is_committed(state, clone.name, 'Let a run of its model commit it, and then copy ' ~ relation.render()) -%}
     {%- if dbt_backfill.read_version(original, 'progress') != version -%}
         {%- do dbt_backfill.refuse('a run changed the state of ' ~ relation.render() ~ ' while clone_backfill was reading this state',
-            'Repeat the operation while no barrier runs', mv=clone.name) -%}
+            'Repeat the operation while no barrier runs', mv=clone.name, id='clone-source-changed') -%}
     {%- endif -%}
     {%- set original = dict(original, existing=existing, state=state, versions={'mv': mv_version, 'progress': version}) -%}
     {#- dbt creates the schemas for a run of models, but not for an operation. -#}
@@ -120,21 +120,23 @@
     {%- set properties = dbt_backfill.read_listed_properties(mv, clone.mv) -%}
     {%- set drop = dbt_backfill.get_drop_text(clone) -%}
     {%- if mv is not none and 'dbt_backfill.id' not in properties -%}
-        {%- do dbt_backfill.refuse(name ~ ' exists, but is not a clone of an MV', 'Drop or rename that table', mv=clone.name) -%}
+        {%- do dbt_backfill.refuse(name ~ ' exists, but is not a clone of an MV',
+            'Drop or rename that table', mv=clone.name, id='clone-name-taken') -%}
     {%- elif progress is not none and properties.get('dbt_backfill.clone')
             and dbt_backfill.read_table_properties(clone.progress).get('dbt_backfill.id') == properties['dbt_backfill.id'] -%}
         {%- if properties['dbt_backfill.clone'] != original.mv.render() -%}
             {%- do dbt_backfill.refuse(name ~ ' is an unfinished clone of ' ~ properties['dbt_backfill.clone'],
-                'Run clone_backfill with that source again, or drop the clone: ' ~ drop, mv=clone.name) -%}
+                'Run clone_backfill with that source again, or drop the clone: ' ~ drop, mv=clone.name, id='clone-unfinished') -%}
         {%- endif -%}
         {{ return(false) }}
     {%- elif progress is not none -%}
         {%- do dbt_backfill.refuse(
-            clone.progress.render() ~ ' exists, so the model already has a state', 'Drop the MV with its state: ' ~ drop, mv=clone.name
-        ) -%}
+            clone.progress.render() ~ ' exists, so the model already has a state', 'Drop the MV with its state: ' ~ drop, mv=clone.name,
+            id='clone-has-state') -%}
     {%- elif mv is not none -%}
         {%- if not properties.get('dbt_backfill.clone') and not replace -%}
-            {%- do dbt_backfill.refuse(name ~ ' exists, but has no state', 'Add replace: true to drop that table first', mv=clone.name) -%}
+            {%- do dbt_backfill.refuse(name ~ ' exists, but has no state',
+                'Add replace: true to drop that table first', mv=clone.name, id='clone-exists') -%}
         {%- endif -%}
         {%- do dbt_backfill.run_table('drop the clone without a state', 'drop table if exists ' ~ name, clone.mv) -%}
     {%- endif -%}

@@ -37,11 +37,12 @@
     {%- endfor -%}
     {%- set kind = dbt_backfill.get_table_format(existing, whole) if existing and not existing.is_view else none -%}
     {%- do dbt_backfill.refuse_first([
-        {'when': not nodes, 'fact': 'changes_of reads ' ~ whole.render() ~ ', which is no backfilled_mv of the project',
+        {'when': not nodes, 'id': 'changes-of-not-mv', 'fact': 'changes_of reads ' ~ whole.render() ~ ', which is no backfilled_mv of the project',
          'change': 'Give changes_of a backfilled_mv, as ref() returns it'},
-        {'when': not existing, 'fact': 'changes_of reads ' ~ whole.render() ~ ', which does not exist', 'change': 'Run that model first'},
-        {'when': kind not in ['delta', 'iceberg'], 'fact': 'changes_of reads ' ~ whole.render() ~ ', which is neither a Delta nor an Iceberg table',
+        {'id': 'changes-of-missing-mv', 'when': not existing, 'fact': 'changes_of reads ' ~ whole.render() ~ ', which does not exist',
          'change': 'Run that model first'},
+        {'when': kind not in ['delta', 'iceberg'], 'fact': 'changes_of reads ' ~ whole.render() ~ ', which is neither a Delta nor an Iceberg table',
+         'id': 'changes-of-other-table', 'change': 'Run that model first'},
     ]) -%}
     {%- set upstream, mark = {'relation': whole, 'kind': kind}, none -%}
     {%- if is_incremental() -%}
@@ -50,19 +51,20 @@
             if 'mv_version' in dbt_backfill.get_column_types(since) else [none, 1] -%}
         {%- if found[0] is none and found[1] | int > 0 -%}
             {%- do dbt_backfill.refuse(since.render() ~ ' has rows, but no mark of changes_of in a column mv_version',
-                'Select the mark as mv_version, and run this model once with --full-refresh') -%}
+                'Select the mark as mv_version, and run this model once with --full-refresh', id='changes-of-without-mark') -%}
         {%- endif -%}
         {%- set mark = found[0] -%}
     {%- endif -%}
     {%- set committed = fromjson(mark.partition(' ')[2]) if mark else none -%}
     {%- if committed and committed.relation != whole.render() -%}
         {%- do dbt_backfill.refuse('changes_of reads ' ~ whole.render() ~ ', but the last mark in mv_version is of ' ~ committed.relation,
-            'Read the changes of one MV in a model. If the model has another MV now, run it once with --full-refresh') -%}
+            'Read the changes of one MV in a model. If the model has another MV now, run it once with --full-refresh', id='changes-of-other-mv') -%}
     {%- endif -%}
     {%- set observed = dbt_backfill.ask(upstream, 'read_upstream')(upstream, committed) -%}
     {#- The first run checks that the table is an MV. Later, a gap shows that it is another table than before. -#}
     {%- if not committed and 'dbt_backfill.id' not in observed.properties -%}
-        {%- do dbt_backfill.refuse('changes_of reads ' ~ whole.render() ~ ', which was not created by this package', 'Run that model first') -%}
+        {%- do dbt_backfill.refuse('changes_of reads ' ~ whole.render() ~ ', which was not created by this package',
+            'Run that model first', id='changes-of-unknown-table') -%}
     {%- endif -%}
     {%- do dbt_backfill.ask(upstream, 'check_feed')(observed) -%}
     {%- set columns = dbt_backfill.get_table_columns(whole) -%}
@@ -74,8 +76,7 @@
         {%- do dbt_backfill.refuse(
             'changes_of cannot read the changes of ' ~ whole.render() ~ ' since the last run, because '
                 ~ gap.reason | replace('the upstream', 'that table') | replace('the last barrier', 'the last run'),
-            (gap.refusal.change ~ '. Then run' if gap.refusal else 'Run') ~ ' this model once with --full-refresh'
-        ) -%}
+            (gap.refusal.change ~ '. Then run' if gap.refusal else 'Run') ~ ' this model once with --full-refresh', id='changes-of-not-readable') -%}
     {%- endif -%}
     {%- set table = dbt_backfill.ask(upstream, 'upstream_read')(upstream, observed.version) -%}
     {%- set rows = dbt_backfill._read_changes(upstream, observed, committed.version, columns, nodes[0], since)
@@ -96,7 +97,7 @@
     {%- endfor -%}
     {%- if keys | length != wanted | length -%}
         {%- do dbt_backfill.refuse('changes_of reads ' ~ upstream.relation.render() ~ ', which lacks a column of its unique_key (' ~ wanted | join(', ') ~ ')',
-            'Run that model first') -%}
+            'Run that model first', id='changes-of-key-columns') -%}
     {%- endif -%}
     {%- set id = local_md5([upstream.relation.render(), since.render(), invocation_id] | join(' '))[:12] -%}
     {%- set view = dbt_backfill.identifier(this.identifier ~ '__changes_of__' ~ id) -%}

@@ -64,7 +64,8 @@
     {%- set ways = [given.model, given.models, given['all'] or none] | reject('none') | list -%}
     {%- if ways | length != 1 -%}
         {%- do dbt_backfill.refuse(('more than one' if ways else 'none') ~ ' of the arguments model, models and all is given',
-            "Name one model, several or all: --args '{model: my_mv}', '{models: [my_mv, other_mv]}' or '{all: true}'", mv=operation) -%}
+            "Name one model, several or all: --args '{model: my_mv}', '{models: [my_mv, other_mv]}' or '{all: true}'", mv=operation,
+            id='model-arguments') -%}
     {%- endif -%}
     {%- set names = dbt_backfill.as_list(given.model or given.models or []) -%}
     {%- set are_names = given['all'] or names and given.models is not mapping and not names | reject('string') | list -%}

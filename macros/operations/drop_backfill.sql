@@ -22,7 +22,7 @@
     {%- if (model is none) == (mv is none) -%}
         {%- do dbt_backfill.refuse(
             'neither the argument model nor the argument mv is given' if model is none else 'both the argument model and the argument mv are given',
-            "Name one MV: --args '{model: my_mv}', or, if its model is gone, --args '{mv: my_schema.my_mv}'", mv='drop_backfill'
+            "Name one MV: --args '{model: my_mv}', or, if its model is gone, --args '{mv: my_schema.my_mv}'", mv='drop_backfill', id='drop-arguments'
         ) -%}
     {%- endif -%}
     {%- set table = dbt_backfill.parse_relation(mv | trim) if mv is string else none -%}
@@ -45,8 +45,8 @@
     {%- if node is none and owner is not none and owner.config.materialized == 'backfilled_mv' -%}
         {%- set owning = dbt_backfill.get_model_name(owner) -%}
         {%- do dbt_backfill.refuse(
-            'the model ' ~ owning ~ ' builds this table', "Name the model: --args '{model: " ~ owning ~ "}'", mv=relation.render()
-        ) -%}
+            'the model ' ~ owning ~ ' builds this table', "Name the model: --args '{model: " ~ owning ~ "}'", mv=relation.render(),
+            id='drop-built-by-model') -%}
     {%- endif -%}
     {%- set dropped = dict(dbt_backfill.get_relations(relation), name=relation.render() if node is none else dbt_backfill.get_model_name(node)) -%}
     {#- Drop the next generation first: without the MV, no run would continue it. Check the tables of both before any drop. -#}
@@ -54,7 +54,7 @@
     {%- set has_next = dbt_backfill.read_next_of(next) is not none -%}
     {%- if generation == 'next' and not has_next and dbt_backfill.load_table(next.progress) is not none -%}
         {%- do dbt_backfill.refuse(next.progress.render() ~ ' is not the state of a next generation, but of another MV',
-            'To drop that MV, name it in the argument model or mv', mv=dropped.name) -%}
+            'To drop that MV, name it in the argument model or mv', mv=dropped.name, id='not-a-next-generation') -%}
     {%- endif -%}
     {%- set wanted = [(next, false)] if generation == 'next' or has_next else [] -%}
     {%- for tables, keeps in wanted + ([(dropped, keep_mv)] if generation is none else []) -%}
@@ -65,7 +65,7 @@
             {%- set change = 'Drop or rename it yourself, and then drop the rest' if table != 'mv' or tables.mv.render() != dropped.mv.render()
                 else 'Add keep_mv: true to drop only the ' ~ dbt_backfill.get_remains_text(remains) ~ ' beside it' if remains.ours
                 else 'Name an MV, or a table that has the state of an MV beside it' -%}
-            {%- do dbt_backfill.refuse(tables[table].render() ~ ' ' ~ why, change, mv=tables.name) -%}
+            {%- do dbt_backfill.refuse(tables[table].render() ~ ' ' ~ why, change, mv=tables.name, id='drop-not-possible') -%}
         {%- endfor -%}
         {%- do checked.append([tables, existing, remains]) -%}
     {%- endfor -%}
@@ -124,7 +124,7 @@
     {%- for name in asked if '.' in name or name | replace('`', '') | lower in existing -%} {%- do schemas.append(name) -%} {%- endfor -%}
     {%- if not schemas -%}
         {%- do dbt_backfill.refuse(
-            'there is no schema ' ~ asked | join(', '), 'Name a schema that exists, or run a model first', mv='backfill_orphans'
+            'there is no schema ' ~ asked | join(', '), 'Name a schema that exists, or run a model first', mv='backfill_orphans', id='no-schema-found'
         ) -%}
     {%- endif -%}
     {#- An MV that is a source of this project is no orphan, because another project makes this MV. -#}

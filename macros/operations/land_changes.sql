@@ -20,7 +20,7 @@
     {%- do dbt_backfill.check_arguments('land_changes', given, kwargs) -%}
     {%- if [model, models, slot] | reject('none') | list | length > 1 -%}
         {%- do dbt_backfill.refuse('more than one of the arguments model, models and slot is given',
-            "Give one of them, or none to land all slots: --args '{model: my_mv}'", mv='land_changes') -%}
+            "Give one of them, or none to land all slots: --args '{model: my_mv}'", mv='land_changes', id='land-arguments') -%}
     {%- endif -%}
     {%- set names = dbt_backfill.as_list(model or models or []) -%}
     {%- set are_names = names and models is not mapping and not names | reject('string') | list -%}
@@ -37,19 +37,20 @@
         {%- set landed = all | selectattr('id', 'equalto', node.unique_id) | list -%}
         {%- if not landed -%}
             {%- do dbt_backfill.refuse("its change_feed does not set 'slot' with the format landed, so land_changes does not write its change table",
-                "Set 'slot' in change_feed, if its upstream is a table of PostgreSQL and nothing else writes the change table", mv=name) -%}
+                "Set 'slot' in change_feed, if its upstream is a table of PostgreSQL and nothing else writes the change table", mv=name,
+                id='land-other-format') -%}
         {%- endif -%}
         {%- do wanted.append(landed[0].slot) -%}
     {%- endfor -%}
     {%- set known, landings, change = all | map(attribute='slot') | unique | list, [], "Set 'slot' in the change_feed of a model" -%}
     {%- if not known and not wanted -%}
         {%- do dbt_backfill.refuse(
-            "no model sets 'slot' in its change_feed", change ~ ' whose upstream is a table of PostgreSQL', mv='land_changes'
-        ) -%}
+            "no model sets 'slot' in its change_feed", change ~ ' whose upstream is a table of PostgreSQL', mv='land_changes', id='land-no-slot') -%}
     {%- endif -%}
     {%- for slot in (wanted or known) | unique -%}
         {%- if slot not in known -%}
-            {%- do dbt_backfill.refuse("no model sets 'slot' to " ~ slot ~ ' in its change_feed', change, mv='land_changes') -%}
+            {%- do dbt_backfill.refuse("no model sets 'slot' to " ~ slot ~ ' in its change_feed',
+                change, mv='land_changes', id='land-unknown-slot') -%}
         {%- endif -%}
         {%- do landings.append(dbt_backfill.new_landing(slot, all)) -%}
     {%- endfor -%}

@@ -16,8 +16,8 @@
     {%- set existing = dbt_backfill.get_existing_relations(operated) -%}
     {%- if existing.mv is none and existing.progress is none -%}
         {%- do dbt_backfill.refuse(
-            operated.mv.render() ~ ' does not exist yet', 'Run the model first: dbt run --select ' ~ operated.name, mv=operated.name
-        ) -%}
+            operated.mv.render() ~ ' does not exist yet', 'Run the model first: dbt run --select ' ~ operated.name, mv=operated.name,
+            id='mv-not-built') -%}
     {%- elif existing.mv is none -%}
         {%- do dbt_backfill.refuse_missing_mv(operated) -%}
     {%- elif existing.progress is none -%}
@@ -37,8 +37,8 @@
     {%- for argument in unknown -%}
         {%- do dbt_backfill.refuse(
             operation ~ " has no argument '" ~ argument ~ "'",
-            'Correct or remove it. The ' ~ ('only argument is ' if given | length == 1 else 'arguments are ') ~ given | join(', '), mv=mv or operation
-        ) -%}
+            'Correct or remove it. The ' ~ ('only argument is ' if given | length == 1 else 'arguments are ') ~ given | join(', '), mv=mv or operation,
+            id='argument-unknown') -%}
     {%- endfor -%}
     {%- for argument, check in checks.items() if not check[0] -%}
         {%- do dbt_backfill.refuse_option(argument, given[argument], check[1], mv or operation) -%}

@@ -23,7 +23,7 @@
     {%- set given_up = dbt_backfill.run_mark_abandoned(operated, operated.state, plan, 'abandon_plan') -%}
     {%- if given_up is none -%}
         {%- do dbt_backfill.refuse('another run has committed the barrier ' ~ plan.epoch ~ ' of this plan',
-            'Run the model as usual; there is no plan to give up', mv=operated.name) -%}
+            'Run the model as usual; there is no plan to give up', mv=operated.name, id='plan-already-committed') -%}
     {%- endif -%}
     {%- if operated.options.file_format == 'iceberg' -%}
         {%- set sql = dbt_backfill.get_mark_statement(plan.backfill_id, plan.plan_id) -%}
@@ -77,8 +77,9 @@
     {%- set why = 'something other than its barriers wrote to it (' ~ state.foreign_write.text ~ ')' if state.foreign_write
         else 'nothing was read for it yet' if state.get('upstream_version') is none else none -%}
     {%- do dbt_backfill.refuse_first([
-        {'when': why, 'fact': 'the MV cannot be rescaled before its next run, because ' ~ why, 'change': 'Run ' ~ run},
-        {'when': has % vnode_count != 0 and vnode_count % has != 0,
+        {'id': 'rescale-before-next-run', 'when': why, 'fact': 'the MV cannot be rescaled before its next run, because ' ~ why,
+         'change': 'Run ' ~ run},
+        {'id': 'rescale-vnode-count', 'when': has % vnode_count != 0 and vnode_count % has != 0,
          'fact': 'the argument vnode_count is ' ~ vnode_count ~ ', which is neither a multiple nor a divisor of the ' ~ has ~ ' vnodes of the MV',
          'change': 'Choose a multiple or a divisor, or set vnode_count in the config and rebuild the MV once with --full-refresh'},
     ], mv=name) -%}
@@ -121,7 +122,7 @@
     {%- set stored = dbt_backfill.run_json('plan the barrier ' ~ plan.epoch, sql, operated.mv)[0].get('plan') or {} -%}
     {%- if [stored.get('plan_id'), stored.get('kind')] != [plan.plan_id, plan.kind] -%}
         {%- do dbt_backfill.refuse('another run began the barrier ' ~ plan.epoch ~ ' during this operation',
-            'Nothing was changed; repeat the operation when that run has ended', mv=operated.name) -%}
+            'Nothing was changed; repeat the operation when that run has ended', mv=operated.name, id='rescale-during-a-run') -%}
     {%- endif -%}
     {{ return(stored) }}
 {% endmacro %}

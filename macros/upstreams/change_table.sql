@@ -14,8 +14,7 @@
     {%- if format not in ['delta', 'iceberg'] -%}
         {%- do dbt_backfill.refuse(
             'its change_feed ' ~ relation.render() ~ (' is neither a Delta nor an Iceberg table' if found else ' does not exist'),
-            ('Set' if found else 'Create it, or set') ~ " 'relation' in change_feed to a Delta or Iceberg table"
-        ) -%}
+            ('Set' if found else 'Create it, or set') ~ " 'relation' in change_feed to a Delta or Iceberg table", id='change-table-unusable') -%}
     {%- endif -%}
     {{ return({
         'relation': relation, 'kind': format, 'upstream': upstream, 'operation': feed.operation, 'sequence': feed.sequence,
@@ -91,7 +90,7 @@
     {%- do dbt_backfill.check_hidden_columns(feed.relation, own, dbt_backfill.upstream_traits(feed).get('metadata_columns', [])) -%}
     {%- for column in feed.sequence + [feed.operation] if column | lower not in types -%}
         {%- do dbt_backfill.refuse('its change_feed ' ~ feed.relation.render() ~ " has no column '" ~ column ~ "'",
-            'Set operation and sequence to columns of this table: ' ~ types.keys() | join(', ')) -%}
+            'Set operation and sequence to columns of this table: ' ~ types.keys() | join(', '), id='change-table-column-missing') -%}
     {%- endfor -%}
     {%- do dbt_backfill.check_sequence(feed, types) -%}
     {%- set texts = [] -%}
@@ -109,7 +108,7 @@
                     ~ (' has ' ~ column.name ~ ' as ' ~ type if type else ' has no column ' ~ column.name)
                     ~ ', but its upstream ' ~ feed.upstream.render() ~ ' has it as ' ~ wanted,
                 'Give the change table the columns of the upstream, with their names and types'
-                    ~ ('; or make the char(n) a string in both tables' if type and 'char(' in type ~ wanted else '')
+                    ~ ('; or make the char(n) a string in both tables' if type and 'char(' in type ~ wanted else ''), id='change-table-column-type'
             ) -%}
         {%- endif -%}
     {%- endfor -%}
@@ -125,7 +124,6 @@
             'its change_feed ' ~ feed.relation.render() ~ ' has the sequence ' ~ column ~ ' as ' ~ types[column | lower]
                 ~ ', and texts are ordered letter by letter: 1000 comes before 999',
             "Set sequence to a column with a number, a timestamp or a date. Or set 'ordered_texts': true in change_feed, if the texts always have the "
-                ~ 'same length, such as mysql-bin.000042'
-        ) -%}
+                ~ 'same length, such as mysql-bin.000042', id='sequence-of-texts') -%}
     {%- endfor -%}
 {% endmacro %}

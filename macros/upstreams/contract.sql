@@ -109,8 +109,8 @@
     {%- for column in columns if column.name | lower in metadata_columns -%}
         {%- do dbt_backfill.refuse(
             relation.render() ~ ' has the column ' ~ column.name ~ ', which hides a metadata column by which its changes are read',
-            'Rename the column: ALTER TABLE ' ~ relation.render() ~ ' RENAME COLUMN ' ~ dbt_backfill.identifier(column.name) ~ ' TO …'
-        ) -%}
+            'Rename the column: ALTER TABLE ' ~ relation.render() ~ ' RENAME COLUMN ' ~ dbt_backfill.identifier(column.name) ~ ' TO …',
+            id='metadata-column-hidden') -%}
     {%- endfor -%}
 {% endmacro %}
 
@@ -163,14 +163,14 @@
     {%- set nodes = read or nodes -%}
     {%- if nodes | length != 1 -%}
         {%- do dbt_backfill.refuse('its query reads ' ~ (nodes | map(attribute='name') | join(', ') if nodes else 'no model or source'),
-            'Read one upstream, by ref() or source()') -%}
+            'Read one upstream, by ref() or source()', id='query-upstream-count') -%}
     {%- endif -%}
     {%- set name = dbt_backfill.get_read_relation(nodes[0], sql) -%}
     {%- set relation = dbt_backfill.load_table(name, reads=true) -%}
     {%- set through = dbt_backfill.read_through_views(name, sql) if relation and relation.is_view else {'sql': sql, 'views': []} -%}
     {%- set name, relation = through.get('relation', name), through.get('existing', relation) -%}
     {%- if relation is none -%}
-        {%- do dbt_backfill.refuse('its upstream ' ~ name.render() ~ ' does not exist', 'Create the upstream first') -%}
+        {%- do dbt_backfill.refuse('its upstream ' ~ name.render() ~ ' does not exist', 'Create the upstream first', id='upstream-missing') -%}
     {%- endif -%}
     {%- set upstream = {'relation': name, 'kind': dbt_backfill.get_table_format(relation, name)} -%}
     {%- if upstream.kind == 'postgres' -%}
@@ -178,13 +178,13 @@
         {%- set upstream = dict(upstream, feed=dbt_backfill.ask(upstream, 'needed_feed')(upstream, change_feed, sql, query)) -%}
     {%- elif upstream.kind not in ['delta', 'iceberg'] -%}
         {%- do dbt_backfill.refuse('its upstream ' ~ name.render() ~ ' is neither a Delta nor an Iceberg table',
-            'Only tables that keep their versions can be followed: convert the upstream to a Delta or Iceberg table') -%}
+            'Only tables that keep their versions can be followed: convert the upstream to a Delta or Iceberg table', id='upstream-format') -%}
     {%- elif change_feed and (change_feed.format != 'declared' or change_feed.position) -%}
         {%- do dbt_backfill.refuse(
             'its change_feed is for a PostgreSQL table, because it sets '
                 ~ ('position' if change_feed.position else 'format ' ~ change_feed.format) ~ ', but its upstream is not a PostgreSQL table',
-            "Set 'operation' and 'sequence' to columns of the change table, and remove the keys that are for PostgreSQL"
-        ) -%}
+            "Set 'operation' and 'sequence' to columns of the change table, and remove the keys that are for PostgreSQL",
+            id='change-feed-for-postgresql') -%}
     {%- endif -%}
     {{ return({'upstream': upstream, 'sql': through.sql, 'views': through.views}) }}
 {% endmacro %}

@@ -22,7 +22,8 @@
     {%- set times = dbt_backfill.tokens(sql, relation) | selectattr('kind', 'equalto', 'upstream') | list | length -%}
     {%- if times > 1 -%}
         {%- do dbt_backfill.refuse('its query contains the name of the view ' ~ relation.render() ~ ' ' ~ times ~ ' times',
-            'Read the view once; if one of these names is a field of a column, write an alias of the view before the column') -%}
+            'Read the view once; if one of these names is a field of a column, write an alias of the view before the column',
+            id='view-named-repeatedly') -%}
     {%- endif -%}
     {%- set view = dbt_backfill.read_view(relation) -%}
     {%- set with_its_text -%}
@@ -53,7 +54,7 @@ with {{ dbt_backfill.identifier(relation.identifier) }} as (
     {%- set name = view.render() -%}
     {%- if dbt_backfill.get_catalog(view) is not none -%}
         {%- do dbt_backfill.refuse('its query reads the view ' ~ name ~ ', which is not in the catalog of the session',
-            'Read the table under the view') -%}
+            'Read the table under the view', id='view-not-in-catalog') -%}
     {%- endif -%}
     {%- set facts = dbt_backfill.run_json('describe ' ~ view.identifier, 'describe extended ' ~ name ~ ' as json')[0] -%}
     {%- set current = "select to_json(named_struct('schema', concat_ws('.', current_catalog(), current_schema())))" -%}
@@ -63,15 +64,15 @@ with {{ dbt_backfill.identifier(relation.identifier) }} as (
     {%- set outputs, created_in = outputs or facts.columns | map(attribute='name') | list, created_in | replace('`', '') -%}
     {%- do dbt_backfill.refuse_first([
         {'when': not facts.get('view_text') or outputs | length != facts.columns | length or 'view_creation_spark_configuration' not in facts,
-         'fact': 'its query reads the view ' ~ name ~ ', whose text or settings Spark does not show',
+         'id': 'view-text-hidden', 'fact': 'its query reads the view ' ~ name ~ ', whose text or settings Spark does not show',
          'change': 'Create it by CREATE VIEW in the session catalog, or read the table under the view'},
         {'when': created_in != current,
-         'fact': 'its query reads the view ' ~ name ~ ', which was created with the current schema ' ~ created_in
+         'id': 'view-current-schema', 'fact': 'its query reads the view ' ~ name ~ ', which was created with the current schema ' ~ created_in
             ~ ', but the current schema is ' ~ current, 'change': 'Create the view again, as dbt run --select does for a model'},
         {'when': facts.get('view_schema_mode') == 'EVOLUTION', 'fact': 'its query reads the view ' ~ name ~ ', whose columns change with its table',
-         'change': 'Create the view without WITH SCHEMA EVOLUTION'},
+         'id': 'view-schema-evolution', 'change': 'Create the view without WITH SCHEMA EVOLUTION'},
         {'when': facts.get('collation') not in [none, 'UTF8_BINARY'],
-         'fact': 'its query reads the view ' ~ name ~ ', which has the default collation ' ~ facts.collation,
+         'id': 'view-collation', 'fact': 'its query reads the view ' ~ name ~ ', which has the default collation ' ~ facts.collation,
          'change': 'Create the view without DEFAULT COLLATION'},
     ]) -%}
     {%- set sql -%}
@@ -83,7 +84,7 @@ from (select *, (select struct(*) from {{ view.render() }} where false) as __bf_
     {%- set plan = dbt_backfill.run_explain('read ' ~ view.identifier, sql) -%}
     {%- set error, analyzed = dbt_backfill.find_plan_error(plan), dbt_backfill.plan_section(plan, 'Analyzed') -%}
     {%- if error -%}
-        {%- do dbt_backfill.refuse('its query reads the view ' ~ name ~ ', which Spark cannot run: ' ~ error, 'Correct the view') -%}
+        {%- do dbt_backfill.refuse('its query reads the view ' ~ name ~ ', which Spark cannot run: ' ~ error, 'Correct the view', id='view-fails') -%}
     {%- endif -%}
     {%- set of_text, of_view = analyzed[0].split(', __bf_end: int, ', 1) -%}
     {%- set types, columns = {}, [] -%}
@@ -94,8 +95,7 @@ from (select *, (select struct(*) from {{ view.render() }} where false) as __bf_
             {%- do dbt_backfill.refuse(
                 'its query reads the view ' ~ name ~ ', whose column ' ~ column.name ~ ' has the type ' ~ column.type
                     ~ ', but the query of the view returns ' ~ (types[output] if output in types else 'no such column'),
-                'Create the view again, as dbt run --select does for a model'
-            ) -%}
+                'Create the view again, as dbt run --select does for a model', id='view-column-type') -%}
         {%- endif -%}
         {%- set as = '' if output == column.name else ' as ' ~ dbt_backfill.identifier(column.name) -%}
         {%- do columns.append(dbt_backfill.identifier(output) ~ as) -%}
@@ -108,14 +108,13 @@ from (select *, (select struct(*) from {{ view.render() }} where false) as __bf_
     {%- endfor -%}
     {%- if 'RelationTimeTravel ' in parsed -%}
         {%- do dbt_backfill.refuse('its query reads the view ' ~ name ~ ', which reads its table at a fixed version, which never changes',
-            'Remove the AS OF clause from the view') -%}
+            'Remove the AS OF clause from the view', id='view-fixed-version') -%}
     {%- endif -%}
     {%- if names | length != 1 or '/' in names[0][-1] -%}
         {%- do dbt_backfill.refuse(
             'its query reads the view ' ~ name ~ ', whose query reads '
                 ~ (names | map('join', '.') | join(', ') if names else 'no table that is named with its schema'),
-            'Read one table in the view, and write its name with its schema'
-        ) -%}
+            'Read one table in the view, and write its name with its schema', id='view-query-unsupported') -%}
     {%- endif -%}
     {%- set operators = [] -%}
     {#- A view in this view is read later. check_query also reads the plan of the whole query, so nothing depends on finding the view's part here. -#}

@@ -102,7 +102,7 @@ def test_the_adapter_plugin_verifies_and_repairs(plugin) -> None:  # type: ignor
     assert refused.startswith("backfilled_mv mv: 1 key of ")
     [error] = [m for m in project.last.messages if m.startswith("Encountered an error")]
     heading, *rest = error.splitlines()
-    assert heading.endswith(": Compilation Error") and len(rest) == 1, error
+    assert heading.endswith(": Compilation Error") and len(rest) == 2, error
     repaired = project.operation("dbt_backfill.verify_backfill", model="tested.mv", repair=True)
     assert (
         "mv: 1 row from the first of these keys to the last compared again, all equal"

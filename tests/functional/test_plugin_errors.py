@@ -54,6 +54,7 @@ def test_a_refusal_is_shown_alone(people: Project) -> None:
     assert result.message("mv").splitlines() == [
         "Compilation Error in model mv (models/mv.sql)",
         '  backfilled_mv mv: check_key is "no". Set it to true or false.',
+        "  See docs/messages.md#option-value",
     ]
     assert "called by macro" not in result.output + result.error
 

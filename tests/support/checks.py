@@ -50,8 +50,9 @@ def assert_refused(result: RunResult, name: str, *facts: str) -> None:
     first, _, rest = message.partition("\n")
     assert first.startswith(f"Compilation Error in model {name} "), message
     assert rest.lstrip().startswith(f"backfilled_mv {name}: "), message
-    sentence = rest.lstrip().partition("\n")[0]
+    sentence, _, rest = rest.lstrip().partition("\n")
     assert sentence.endswith("."), message
+    assert re.match(r"\s*See docs/messages\.md#[a-z-]+$", rest, re.MULTILINE), message
     for fact in facts:
         assert fact in sentence, message
     assert_no_java(message)

@@ -181,6 +181,7 @@ class Macros:
             "fromjson": _fromjson,
             "local_md5": _local_md5,
             "env_var": lambda name, default=None: default,
+            "var": lambda name, default=None: default,
             "flags": SimpleNamespace(FULL_REFRESH=False, EMPTY=False, WHICH="run"),
             "should_full_refresh": lambda: False,
             "invocation_args_dict": {},

@@ -23,6 +23,11 @@ def name_of(page: Path) -> str:
     return page.relative_to(REPOSITORY).as_posix()
 
 
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page: of its headings, and of the rows of a table."""
+    return {anchor(h) for h in headings(page)} | set(re.findall(r'<a id="(.+?)">', prose(page)))
+
+
 def links(page: Path) -> list[str]:
     """Return the targets of the links on a page, in order. Links inside code do not count."""
     text = re.sub(r"`[^`\n]*`", "`", prose(page))
@@ -36,8 +41,7 @@ def broken(page: Path) -> list[str]:
             continue
         path, _, fragment = link.partition("#")
         target = (page.parent / path).resolve() if path else page
-        anchors = [anchor(heading) for heading in headings(target)] if fragment else [""]
-        if not target.exists() or fragment not in anchors:
+        if not target.exists() or (fragment and fragment not in anchors(target)):
             found.append(link)
     return found
 

@@ -1,4 +1,4 @@
-"""Every message that a run can end with says what to do now."""
+"""Every message that a run can end with has an id, and says what to do now."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from support.messages import MACROS, fixed_words, raised_texts, refusals
+from support.macros import MACROS
+from support.messages import raised_texts, refusals, wordings
 
 VERBS = (
     "add|allow|cast|change|choose|compare|compute|convert|correct|create|declare|delete|drop|"
@@ -16,22 +17,19 @@ VERBS = (
 )
 """The words with which an instruction begins. Add a verb if a new message needs it."""
 
-PASSED_ON = {
-    # `refusals` also lists the calls of this macro, with their own texts.
-    ("core/definition.sql", "change"),
-    # The texts are the keys of the dict `instead`. They begin with `Remove it` or `Set`.
-    ("core/config/options.sql", "without_effect[name]"),
+WITHOUT_TEXT = {
+    # The texts are the values of the dict `without_effect`. They begin with `Remove it` or `Set`.
+    "option-without-effect",
 }
-"""The expressions whose texts the test does not find, each with its file."""
+"""The refusals whose instructions the test does not find."""
 
 ENDS_BY_ITSELF = {
     # After this message the tables exist, so the next run does not create them.
-    "another run created the tables of the MV at the same time",
+    "created-by-another-run",
     # If the server crashes during every run, the user has to repair the server.
-    "the server of its upstream has recovered from a crash since the range was read, so the "
-    "server may have lost commits that were read",
+    "postgresql-recovered",
 }
-"""The facts for which `run again` is enough, because the next run does not find them again."""
+"""The refusals for which `run again` is enough, because the next run does not find them again."""
 
 
 def instructions(text: str) -> list[str]:
@@ -60,23 +58,49 @@ def test_an_instruction_begins_a_clause(text: str, found: list[str]) -> None:
     assert instructions(text) == found
 
 
+@pytest.mark.parametrize(
+    ("expression", "texts"),
+    [
+        ("'its key ' ~ key ~ ' is null'", ["its key … is null"]),
+        ('mv.render() ~ " isn\'t ours"', ["… isn't ours"]),
+        ("'{:,}'.format(n) ~ ' rows' ~ ('s' if n else '')", ["… rowss", "… rows"]),
+        ("a ~ b ~ ', a list of ' ~ [1, 2] | join(', ')", ["…, a list of …"]),
+    ],
+)
+def test_a_wording_is_what_no_value_changes(expression: str, texts: list[str]) -> None:
+    assert wordings(expression) == texts
+
+
+def test_every_refusal_has_an_id_of_some_words() -> None:
+    ids = {(refusal.file, refusal.line): refusal.id or "" for refusal in refusals()}
+
+    assert len(ids) > 200
+    assert {k: id for k, id in ids.items() if not re.fullmatch("[a-z]+(-[a-z]+){1,3}", id)} == {}
+
+
+def test_refusals_with_the_same_id_say_the_same() -> None:
+    said: dict[str | None, list[list[str]]] = {}
+    for refusal in refusals():
+        said.setdefault(refusal.id, []).append(refusal.facts)
+
+    assert {id: facts for id, facts in said.items() if any(f != facts[0] for f in facts)} == {}
+
+
 def test_every_refusal_says_what_to_do() -> None:
     silent = {
-        (refusal.file, refusal.change): fixed_words(refusal.fact)
+        refusal.id: refusal.changes
         for refusal in refusals()
-        # A dict {'fact', 'change'} that is passed on is checked where it is written.
-        if not refusal.change.endswith(".change") and not any(map(instructions, refusal.texts()))
+        if not all(map(instructions, refusal.changes))
     }
 
-    assert silent.keys() == PASSED_ON, silent
+    assert silent.keys() == WITHOUT_TEXT, silent
 
 
 def test_a_refusal_that_the_next_run_may_repeat_says_more_than_run_again() -> None:
     found = {
-        fixed_words(refusal.fact)
+        refusal.id
         for refusal in refusals()
-        if (said := [text for text in refusal.texts() if instructions(text)])
-        and instructions(" ".join(said)) == ["run again to continue"]
+        if instructions(" ".join(refusal.changes)) == ["run again to continue"]
     }
 
     assert found == ENDS_BY_ITSELF

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -11,7 +12,8 @@ import pytest
 import yaml
 
 from dbt.adapters.spark_backfill.cli.main import main
-from support.messages import fixed_words, messages
+from support.errors import PAGE, render, unexplained
+from support.messages import errors, raised_texts
 from support.pages import DOCS, Block, blocks
 from support.project import REPOSITORY
 
@@ -29,25 +31,48 @@ def blocks_of(language: str) -> list[object]:
     ]
 
 
-def test_every_refusal_is_found_by_its_words() -> None:
-    rows = re.findall(r"^\| `(.+?)` \|", (DOCS / "messages.md").read_text(), re.MULTILINE)
-    assert len(rows) == len(set(rows))
+def test_the_page_of_errors_has_the_messages_of_the_macros() -> None:
+    """`make errors` writes the rows. Then each new row needs an explanation."""
+    page = PAGE.read_text()
 
-    missing = {message: path for message, path in messages().items() if message not in rows}
-    assert missing == {}, "docs/messages.md lacks these"
-    assert set(rows) - set(messages()) == set(), "no macro says these any more"
+    assert render(page) == page, "run `make errors`"
+    assert unexplained(page) == []
 
 
-@pytest.mark.parametrize(
-    ("expression", "words"),
-    [
-        ("'its key ' ~ key ~ ' is null'", "its key … is null"),
-        ('mv.render() ~ " isn\'t ours"', "… isn't ours"),
-        ("'{:,}'.format(n) ~ ' rows' ~ ('s' if n else '')", "… rows…"),
-    ],
-)
-def test_the_words_of_a_message_are_what_no_value_changes(expression: str, words: str) -> None:
-    assert fixed_words(expression) == words
+def test_an_anchor_of_the_page_of_errors_is_of_one_row() -> None:
+    page = PAGE.read_text()
+    anchors = re.findall(r'<a id="(.+?)">', page)
+    headings = re.findall(r"^##+ (.+)$", page, re.MULTILINE)
+    anchors += [re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in headings]
+
+    assert len(anchors) == len(set(anchors))
+
+
+def test_a_new_refusal_gets_a_row_and_an_old_one_loses_it() -> None:
+    page = PAGE.read_text()
+    said = dict(errors())
+    old = said.pop("view-fails")
+    said["view-unread"] = replace(old, id="view-unread")
+
+    rendered = render(page, said)
+
+    assert unexplained(rendered) == ["view-unread"]
+    assert '<a id="view-fails">' not in rendered
+    lines = rendered.splitlines()
+    [row] = [n for n, line in enumerate(lines) if '<a id="view-unread">' in line]
+    assert "`its query reads the view …" in lines[row - 1]
+
+
+def test_every_error_that_a_statement_raises_is_found_by_its_words() -> None:
+    _, _, section = PAGE.read_text().partition("## Errors that a statement raises")
+    section = section.partition("\n## ")[0]
+    rows = re.findall(r'^\| <a id="raised-\S+"></a>`(.+?)` \|', section, re.MULTILINE)
+    raised = [text for _, text in raised_texts()]
+    found = [[all(part in text for part in row.split("…")) for text in raised] for row in rows]
+
+    assert len(rows) > 5
+    assert all(map(any, found)), "no statement says one of these any more"
+    assert all(map(any, zip(*found, strict=True))), "docs/messages.md lacks one of these"
 
 
 @pytest.mark.parametrize(("page", "block"), blocks_of("yaml"))

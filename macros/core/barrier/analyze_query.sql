@@ -119,23 +119,23 @@
                 expressions down to files. -#}
             {%- if 'readSidePadding(' in expression or 'readSidePadding(' in plan and ') AS ' ~ expression in plan -%}
                 {%- do dbt_backfill.refuse("the column '" ~ column ~ "' of unique_key has the type char(n), which a key cannot have",
-                    'Give the upstream a key of the type string or varchar(n)') -%}
+                    'Give the upstream a key of the type string or varchar(n)', id='key-type-char') -%}
             {%- endif -%}
             {%- do dbt_backfill.refuse("the column '" ~ column ~ "' of unique_key is an expression, not a column of the upstream",
                 'Select the primary key of the upstream unchanged (another name is fine), and name it in unique_key. A surrogate key can be a column '
-                    ~ 'beside it, with its own unique test') -%}
+                    ~ 'beside it, with its own unique test', id='key-is-an-expression') -%}
         {%- elif upstream_key and upstream_key[loop.index0] | lower != upstream | lower -%}
             {%- do dbt_backfill.refuse(
                 "upstream_key says that '" ~ column ~ "' comes from '" ~ upstream_key[loop.index0] ~ "', but in the query '" ~ column
-                    ~ "' comes from '" ~ upstream ~ "'", 'Correct or remove upstream_key'
-            ) -%}
+                    ~ "' comes from '" ~ upstream ~ "'", 'Correct or remove upstream_key', id='upstream-key-contradicts-query') -%}
         {%- elif upstream in keys | map(attribute='upstream') -%}
             {%- do dbt_backfill.refuse(
-                "two columns of unique_key come from the column '" ~ upstream ~ "' of the upstream", 'Name each column of the primary key once'
-            ) -%}
+                "two columns of unique_key come from the column '" ~ upstream ~ "' of the upstream", 'Name each column of the primary key once',
+                id='key-columns-same-source') -%}
         {%- elif type not in ordered and not type.startswith('decimal(') -%}
             {%- do dbt_backfill.refuse("the column '" ~ column ~ "' of unique_key has the type " ~ type ~ ', which a key cannot have',
-                'Use a key of integers, strings (without a collation), dates, timestamps, decimals, booleans or binary') -%}
+                'Use a key of integers, strings (without a collation), dates, timestamps, decimals, booleans or binary',
+                id='key-type-unsupported') -%}
         {%- endif -%}
         {%- do keys.append({'name': column, 'upstream': upstream, 'type': type}) -%}
     {%- endfor -%}
@@ -211,12 +211,11 @@
     {%- if observed.get('version', version) != version -%}
         {%- do dbt_backfill.refuse(
             "backfill_mode 'snapshot' reads version " ~ version ~ ' of ' ~ upstream ~ ', but the query reads columns that this version does not have',
-            "Run the previous query until the backfill has finished, or set another backfill_mode than 'snapshot'"
-        ) -%}
+            "Run the previous query until the backfill has finished, or set another backfill_mode than 'snapshot'", id='snapshot-lacks-columns') -%}
     {%- endif -%}
     {%- do dbt_backfill.refuse(
         'the columns of ' ~ upstream ~ ' were changed, but its snapshot ' ~ version ~ ' does not have all columns that the query reads',
-        'Write to ' ~ upstream ~ ': this creates a snapshot with the current columns; an INSERT of no rows is enough'
+        'Write to ' ~ upstream ~ ': this creates a snapshot with the current columns; an INSERT of no rows is enough', id='upstream-columns-altered'
     ) -%}
 {% endmacro %}
 
@@ -253,12 +252,11 @@
             {%- set which = 'its' if options.on_schema_change == 'sync_all_columns' else 'new' -%}
             {%- set more = ', and more than ' ~ which ~ ' columns changed: ' ~ found.why if found.why else '' -%}
             {%- do dbt_backfill.refuse(reason ~ ' since its last barrier' ~ more,
-                "Undo the change, or rebuild the MV: once with --full-refresh, or always with on_query_change='rebuild'") -%}
+                "Undo the change, or rebuild the MV: once with --full-refresh, or always with on_query_change='rebuild'", id='model-changed') -%}
         {%- elif analysis.columns != last.query_columns -%}
             {%- do dbt_backfill.refuse(
                 'the columns of its query changed from (' ~ last.query_columns ~ ') to (' ~ analysis.columns ~ ') since its last barrier',
-                "Undo the change, rebuild the MV once with --full-refresh, or remove on_schema_change='fail'"
-            ) -%}
+                "Undo the change, rebuild the MV once with --full-refresh, or remove on_schema_change='fail'", id='query-columns-changed') -%}
         {%- endif -%}
     {%- endif -%}
     {{ return({'rebuild': reason, 'columns': none}) }}
@@ -365,8 +363,7 @@
             {%- do dbt_backfill.refuse(
                 'its query reads the view ' ~ view.name ~ ', which Spark evaluates with the stored value of ' ~ changed.setting ~ ', '
                     ~ view.settings.get(changed.setting, 'not set') ~ ', but in this session it is ' ~ changed.is,
-                'Create the view again, as dbt run --select does for a model, or read the table under the view'
-            ) -%}
+                'Create the view again, as dbt run --select does for a model, or read the table under the view', id='view-setting-differs') -%}
         {%- endif -%}
     {%- endfor -%}
 {% endmacro %}

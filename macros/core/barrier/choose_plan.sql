@@ -102,12 +102,12 @@
         {%- do dbt_backfill.refuse(
             mv ~ ' lacks the column ' ~ missing[0].name ~ ', which its query returns, and its last barrier did not drop it',
             'Rebuild the MV with --full-refresh. Or add the column (ALTER TABLE ' ~ mv ~ ' ADD COLUMN '
-                ~ dbt_backfill.identifier(missing[0].name) ~ ' ' ~ missing[0].type ~ '), and fill it with verify_backfill (repair: true)'
-        ) -%}
+                ~ dbt_backfill.identifier(missing[0].name) ~ ' ' ~ missing[0].type ~ '), and fill it with verify_backfill (repair: true)',
+            id='mv-column-dropped') -%}
     {%- elif others -%}
         {%- do dbt_backfill.refuse(
-            mv ~ ' has the column ' ~ others[0] ~ ', which its query does not return', 'Drop the column, or rebuild the MV with --full-refresh'
-        ) -%}
+            mv ~ ' has the column ' ~ others[0] ~ ', which its query does not return', 'Drop the column, or rebuild the MV with --full-refresh',
+            id='mv-column-added') -%}
     {%- endif -%}
     {{ return(none) }}
 {% endmacro %}
@@ -125,13 +125,12 @@
 {% macro check_vnodes(backfill, state) %}
     {%- if backfill.options.backfill_mode == 'no_shuffle' and not state.uniform -%}
         {%- do dbt_backfill.refuse("its vnodes have different positions, but backfill_mode 'no_shuffle' allows only one position",
-            "Set backfill_mode to 'arrangement', or " ~ dbt_backfill.get_rebuild_text(backfill)) -%}
+            "Set backfill_mode to 'arrangement', or " ~ dbt_backfill.get_rebuild_text(backfill), id='vnodes-at-different-positions') -%}
     {%- endif -%}
     {%- for vnode in backfill.options.backfill_vnodes or [] if vnode >= state.committed.vnode_count -%}
         {%- do dbt_backfill.refuse(
             'the option backfill_vnodes contains vnode ' ~ vnode ~ ', but the MV has ' ~ state.committed.vnode_count ~ ' vnodes',
-            'Use vnode numbers from 0 to ' ~ (state.committed.vnode_count - 1)
-        ) -%}
+            'Use vnode numbers from 0 to ' ~ (state.committed.vnode_count - 1), id='vnode-not-in-mv') -%}
     {%- endfor -%}
 {% endmacro %}
 
@@ -183,7 +182,7 @@
         {%- endif -%}
     {%- endif -%}
     {%- if not gap -%} {{ return(none) }} {%- endif -%}
-    {%- if gap.refusal -%} {%- do dbt_backfill.refuse(gap.refusal.fact, gap.refusal.change) -%} {%- endif -%}
+    {%- if gap.refusal -%} {%- do dbt_backfill.refuse(gap.refusal.fact, gap.refusal.change, id=gap.refusal.id) -%} {%- endif -%}
     {{ return(gap.reason) }}
 {% endmacro %}
 

@@ -79,7 +79,7 @@
 {#- Refuse to continue with a plan that another run has committed or replaced. (Inside a statement, the fence does this.) -#}
 {% macro refuse_concurrent_run(plan, mv=none) %}
     {%- do dbt_backfill.refuse('another run changed the state while this run executed the barrier ' ~ plan.epoch,
-        'Nothing is lost; run again to continue, and let only one run of the model work at a time', mv=mv) -%}
+        'Nothing is lost; run again to continue, and let only one run of the model work at a time', mv=mv, id='committed-by-another-run') -%}
 {% endmacro %}
 
 

@@ -86,7 +86,8 @@
 {% macro begin_filling(backfill, state, observed, analysis, version, columns) %}
     {%- if not state.uniform -%}
         {%- do dbt_backfill.refuse('its query returns other columns than at the last barrier, but the vnodes of the MV have different positions',
-            'Run the previous query without backfill_vnodes until all vnodes have finished, or ' ~ dbt_backfill.get_rebuild_text(backfill)) -%}
+            'Run the previous query without backfill_vnodes until all vnodes have finished, or ' ~ dbt_backfill.get_rebuild_text(backfill),
+            id='new-columns-uneven-vnodes') -%}
     {%- endif -%}
     {%- set left = state.committed.get('drops') or [] if state.dirty else [] -%}
     {%- set properties = dbt_backfill.read_table_properties(backfill.mv) -%}

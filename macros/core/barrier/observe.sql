@@ -91,8 +91,7 @@
     {%- if 'dbt_backfill.id' not in properties and 'dbt_backfill.format' not in properties -%}
         {%- do dbt_backfill.refuse(
             backfill.progress.render() ~ ' has the name of the state of ' ~ backfill.mv.render() ~ ', but was not created by this package',
-            'Rename that table, or give the model another alias', mv=backfill.get('name')
-        ) -%}
+            'Rename that table, or give the model another alias', mv=backfill.get('name'), id='state-name-taken') -%}
     {%- elif properties.get('dbt_backfill.format') != dbt_backfill.state_format() -%}
         {%- do dbt_backfill.refuse_state_format(backfill, properties) -%}
     {%- endif -%}
@@ -110,8 +109,7 @@
             {%- do dbt_backfill.refuse(
                 'the table ' ~ backfill.barriers.render() ~ ' has the name of its history, but it is not a history in the format '
                     ~ backfill.options.file_format ~ ' that this version of the package can write',
-                'Drop or rename that table; barriers do not need an old history', mv=backfill.get('name')
-            ) -%}
+                'Drop or rename that table; barriers do not need an old history', mv=backfill.get('name'), id='history-name-taken') -%}
         {%- endif -%}
     {%- endif -%}
     {%- set controls = none if dbt_backfill.get_catalog(backfill.controls) else dbt_backfill.load_table(backfill.controls) -%}
@@ -167,11 +165,12 @@
     {%- if format != file_format -%}
         {%- do dbt_backfill.refuse('file_format changed from ' ~ format ~ ' to ' ~ file_format ~ ' since ' ~ table ~ ' was created',
             'Undo the change, or drop the MV and its state to build the MV again: ' ~ dbt_backfill.get_drop_text(backfill),
-            mv=backfill.get('name')) -%}
+            mv=backfill.get('name'), id='file-format-changed') -%}
     {%- endif -%}
     {%- for name, value in dbt_backfill.exact_table_properties(file_format).items() if properties.get(name, value) | lower != value | lower -%}
         {%- do dbt_backfill.refuse(table ~ " has the table property '" ~ name ~ "' = '" ~ properties[name] ~ "', so barriers would not be exact",
-            'Execute ALTER TABLE ' ~ table ~ " SET TBLPROPERTIES ('" ~ name ~ "' = '" ~ value ~ "')", mv=backfill.get('name')) -%}
+            'Execute ALTER TABLE ' ~ table ~ " SET TBLPROPERTIES ('" ~ name ~ "' = '" ~ value ~ "')", mv=backfill.get('name'),
+            id='mv-property-changed') -%}
     {%- endfor -%}
     {%- set state = dbt_backfill.read_state(
         backfill, settings, history_of=id if existing.barriers else none, controls_of=backfill.get('controls_of') or id, of_mv=true
@@ -181,16 +180,14 @@
         {%- do dbt_backfill.refuse(
             'its state ' ~ progress ~ ' belongs to another MV',
             'Restore the state that was created with ' ~ table ~ ', or drop both to build the MV again: ' ~ dbt_backfill.get_drop_text(backfill)
-                ~ dbt_backfill.or_adopt_text(backfill), mv=backfill.get('name')
-        ) -%}
+                ~ dbt_backfill.or_adopt_text(backfill), mv=backfill.get('name'), id='state-of-another-mv') -%}
     {%- elif state.epoch != state.last_epoch or state.epoch != committed.epoch
             or state.rows != committed.vnode_count and not dbt_backfill.is_abandoned_reset(committed) -%}
         {%- do dbt_backfill.refuse(
             progress ~ ' is damaged: it has ' ~ state.rows ~ ' rows for ' ~ committed.vnode_count ~ ' vnodes, and the epochs of these rows are '
                 ~ state.epoch ~ ' to ' ~ state.last_epoch,
             'Restore an earlier version of this table, or drop this table and ' ~ table ~ ' to build the MV again: '
-                ~ dbt_backfill.get_drop_text(backfill), mv=backfill.get('name')
-        ) -%}
+                ~ dbt_backfill.get_drop_text(backfill), mv=backfill.get('name'), id='state-damaged') -%}
     {%- endif -%}
     {%- set original = dbt_backfill.find_original(backfill.mv, properties) -%}
     {%- if original -%} {%- do dbt_backfill.refuse_copy(backfill, original) -%} {%- endif -%}
@@ -216,7 +213,8 @@
 
 {% macro refuse_missing_mv(backfill) %}
     {%- do dbt_backfill.refuse(backfill.mv.render() ~ ' does not exist, but its state does (' ~ backfill.progress.render() ~ ')',
-        'Restore the MV, or drop its state to build the MV again: ' ~ dbt_backfill.get_drop_text(backfill), mv=backfill.get('name')) -%}
+        'Restore the MV, or drop its state to build the MV again: ' ~ dbt_backfill.get_drop_text(backfill), mv=backfill.get('name'),
+        id='mv-missing') -%}
 {% endmacro %}
 
 
@@ -232,14 +230,13 @@
         {%- do dbt_backfill.refuse(
             mv ~ ' is a clone of the MV ' ~ original ~ ', but the state of that MV was not cloned',
             'To continue from the state of that MV: ' ~ clone ~ '. To have the rows of the clone compared with the query: ' ~ adopt,
-            mv=backfill.get('name')
-        ) -%}
+            mv=backfill.get('name'), id='clone-without-state') -%}
     {%- endif -%}
     {%- do dbt_backfill.refuse(
         'its state is missing: ' ~ backfill.progress.render() ~ ' does not exist',
         'Restore the state, or drop ' ~ mv ~ ' to build the MV again: ' ~ dbt_backfill.get_drop_text(backfill)
-            ~ ('' if backfill.get('generation') == 'next' else '. Or have its rows compared with the query: ' ~ adopt), mv=backfill.get('name')
-    ) -%}
+            ~ ('' if backfill.get('generation') == 'next' else '. Or have its rows compared with the query: ' ~ adopt), mv=backfill.get('name'),
+        id='state-missing') -%}
 {% endmacro %}
 
 
@@ -250,8 +247,7 @@
         'its state ' ~ state ~ ' has the format ' ~ properties.get('dbt_backfill.format', '1') ~ ', but this version of the package reads '
             ~ dbt_backfill.state_format(),
         'Use the version of the package that created the state, or drop ' ~ backfill.mv.render() ~ ', ' ~ state ~ ' and ' ~ backfill.barriers.render()
-            ~ ' to build the MV again', mv=backfill.get('name')
-    ) -%}
+            ~ ' to build the MV again', mv=backfill.get('name'), id='state-format-unknown') -%}
 {% endmacro %}
 
 
@@ -260,8 +256,8 @@
     {%- do dbt_backfill.refuse(
         backfill.mv.render() ~ ' exists, but was not made by this materialization',
         'Drop or rename that table' if backfill.get('generation') == 'next' or backfill.get('is_original') else 'To keep its rows: ' ~ adopt ~ '. To replace the table: '
-            ~ 'set replace_existing to true, and run the model once with --full-refresh. Or drop or rename the table', mv=backfill.get('name')
-    ) -%}
+            ~ 'set replace_existing to true, and run the model once with --full-refresh. Or drop or rename the table', mv=backfill.get('name'),
+        id='existing-table') -%}
 {% endmacro %}
 
 
@@ -295,6 +291,5 @@
             ~ 'they may be of different barriers',
         'Drop both copies and run clone_backfill' ~ dbt_backfill.or_adopt_text(backfill)
             ~ '. If you only renamed the MV and its state: ALTER TABLE ' ~ mv
-            ~ " SET TBLPROPERTIES ('dbt_backfill.mv' = '" ~ mv ~ "')", mv=backfill.get('name')
-    ) -%}
+            ~ " SET TBLPROPERTIES ('dbt_backfill.mv' = '" ~ mv ~ "')", mv=backfill.get('name'), id='clone-copied-by-hand') -%}
 {% endmacro %}

@@ -44,7 +44,7 @@
         {%- do dbt_backfill.refuse(
             'its barrier ' ~ choice.plan.epoch
                 ~ ' could not be planned: four times in a row, its changes, its range or a copy of its upstream could not be used',
-            'Nothing is lost; run again to continue. If this repeats, run the model while nothing writes to its upstream'
+            'Nothing is lost; run again to continue. If this repeats, run the model while nothing writes to its upstream', id='barrier-not-planned'
         ) -%}
     {%- endif -%}
     {%- set is_own = plan.plan_id == attempt.plan.plan_id -%}
@@ -113,7 +113,8 @@
     {%- if begun.taken.waits -%} {{ return({'waits': begun.taken.waits}) }} {%- endif -%}
     {%- if begun.taken.unclear -%}
         {%- do dbt_backfill.refuse('its range was read four times without success: ' ~ begun.taken.unclear,
-            'Run again while nobody empties the upstream; if the feed lacks large values of its rows, set REPLICA IDENTITY FULL for the upstream') -%}
+            'Run again while nobody empties the upstream; if the feed lacks large values of its rows, set REPLICA IDENTITY FULL for the upstream',
+            id='range-not-read') -%}
     {%- endif -%}
     {{ return(dict(attempt, plan=begun.taken.plan)) }}
 {% endmacro %}
@@ -140,7 +141,8 @@
     {%- if 'plan' in result -%}
         {%- do dbt_backfill.drop_stages(views) -%}
         {%- if state.get('missing') -%}
-            {%- do dbt_backfill.refuse('another run created the tables of the MV at the same time', 'Nothing is lost; run again to continue') -%}
+            {%- do dbt_backfill.refuse('another run created the tables of the MV at the same time',
+                'Nothing is lost; run again to continue', id='created-by-another-run') -%}
         {%- endif -%}
         {%- do dbt_backfill.refuse_concurrent_run(plan) -%}
     {%- elif backfill.merges_only and (unclear or twice) -%}
@@ -162,8 +164,7 @@
         {%- do dbt_backfill.refuse(
             dbt_backfill.get_source(plan).relation ~ ' has ' ~ dbt_backfill.get_count_text(checked.null_keys, 'row') ~ ' with a null in '
                 ~ plan.key | map(attribute='upstream') | join(', ') ~ ', in version ' ~ dbt_backfill.get_source(plan).version,
-            'Give these rows a key or delete them; a primary key is never null' ~ pinned
-        ) -%}
+            'Give these rows a key or delete them; a primary key is never null' ~ pinned, id='null-in-key') -%}
     {%- elif checked.duplicates -%}
         {#- The script compared hashes, and different keys may have the same hash. -#}
         {%- set sql = dbt_backfill.get_duplicate_keys_sql(dbt_backfill.get_checked_scan(backfill, state, plan), plan.key) -%}
@@ -187,8 +188,7 @@
         'the key ' ~ plan.key | map(attribute='upstream') | join(', ') ~ ' is not unique in ' ~ dbt_backfill.get_source(plan).relation
             ~ ', in version ' ~ dbt_backfill.get_source(plan).version ~ '; duplicate keys: ('
             ~ duplicates | map('join', ', ') | join('), (') ~ ')',
-        'Delete the duplicates, or name in unique_key the columns that are unique' ~ pinned
-    ) -%}
+        'Delete the duplicates, or name in unique_key the columns that are unique' ~ pinned, id='duplicate-keys') -%}
 {% endmacro %}
 
 

@@ -65,7 +65,7 @@
         {%- set instead = ', or give that plan up: ' ~ dbt_backfill.get_operation_text('abandon_plan', '{model: '
             ~ dbt_backfill.get_model_name(model) ~ '}') if plan.get('fills') or plan.get('drops') else '' -%}
         {%- do dbt_backfill.refuse('another run has planned the barrier ' ~ plan.epoch ~ ' with another query, config or session: ' ~ difference,
-            'Run only one deployment of the model' ~ instead ~ '. This run wrote nothing') -%}
+            'Run only one deployment of the model' ~ instead ~ '. This run wrote nothing', id='planned-with-another-query') -%}
     {%- endif -%}
 {% endmacro %}
 
@@ -219,8 +219,8 @@
         {%- do dbt_backfill.refuse(
             'its next barrier would compare its query with all ' ~ dbt_backfill.get_count_text(state.row_count) ~ ' rows read so far, because '
                 ~ reason,
-            'Set ' ~ option ~ "='reanchor' to allow that, " ~ option ~ "='sweep' to compare them in slices, or rebuild the MV with --full-refresh"
-        ) -%}
+            'Set ' ~ option ~ "='reanchor' to allow that, " ~ option ~ "='sweep' to compare them in slices, or rebuild the MV with --full-refresh",
+            id='whole-table-comparison') -%}
     {%- elif touched is none and sweeps -%}
         {#- The plan of a sweep records the old position as range_low. If the sweep is given up, the state keeps that position. -#}
         {{ return(dict(dict(plan, kind='sweep', range_high=none, next_bounds=[], bounds_complete=false), **ended)) }}

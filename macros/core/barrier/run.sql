@@ -26,7 +26,7 @@
     {#- Refuse a volatile column without an expression of that name: its text would not be left out. -#}
     {%- for name in volatile if '__bf_volatile' not in dbt_backfill.get_lasting_query(query, [name]) -%}
         {%- do dbt_backfill.refuse("volatile_columns contains '" ~ name ~ "', but its query has no expression that ends with AS " ~ name,
-            'Write <expression> AS ' ~ name ~ ', or remove the name from volatile_columns') -%}
+            'Write <expression> AS ' ~ name ~ ', or remove the name from volatile_columns', id='volatile-column-unknown') -%}
     {%- endfor -%}
     {%- set lasting = dbt_backfill.get_lasting_query(query, volatile) if volatile else query -%}
     {%- set relations = dbt_backfill.get_checked_relations(mv, options) -%}
@@ -44,21 +44,20 @@
     {%- if dbt_backfill.upstream_traits(upstream).stages_ranges -%}
         {%- for needs, option in [(options.backfill_mode == 'snapshot', "backfill_mode 'snapshot'"), (options.live_view, 'live_view')] if needs -%}
             {%- do dbt_backfill.refuse(option ~ ' needs an upstream that keeps its versions, but ' ~ upstream.relation.render() ~ ' is a live table',
-                'Remove that option; each barrier is exact without it') -%}
+                'Remove that option; each barrier is exact without it', id='upstream-keeps-no-versions') -%}
         {%- endfor -%}
     {%- elif options.backfill_partitions > 1 -%}
         {%- do dbt_backfill.refuse(
             'backfill_partitions is ' ~ options.backfill_partitions ~ ', but ' ~ upstream.relation.render()
                 ~ ' is not a table of a live database',
-            'Remove backfill_partitions; it sets how many connections read a range of a live database'
-        ) -%}
+            'Remove backfill_partitions; it sets how many connections read a range of a live database', id='partitions-not-live') -%}
     {%- endif -%}
     {%- set reason = dbt_backfill.why_no_replica(upstream, feed, options) if options.replicate == 'always' else none -%}
     {%- if reason -%}
         {%- do dbt_backfill.refuse(
             "replicate is 'always', but " ~ reason,
-            'Remove this option. A table can only be replicated if it has its own change feed and the format of the MV, and if its keys are checked'
-        ) -%}
+            'Remove this option. A table can only be replicated if it has its own change feed and the format of the MV, and if its keys are checked',
+            id='replica-impossible') -%}
     {%- endif -%}
 {% endmacro %}
 

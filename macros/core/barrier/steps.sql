@@ -9,7 +9,8 @@
 {% macro find_failure(backfill, step, result) %}
     {%- if result.get('conflict') -%}
         {%- do dbt_backfill.refuse('another run or a compaction wrote to ' ~ backfill.mv.render() ~ ' while this run executed its barrier',
-            'Nothing is lost; run again to continue. If this repeats, let no other run and no compaction work at the same time') -%}
+            'Nothing is lost; run again to continue. If this repeats, let no other run and no compaction work at the same time',
+            id='mv-written-during-barrier') -%}
     {%- endif -%}
     {{ return(step if result.get('failed') else none) }}
 {% endmacro %}

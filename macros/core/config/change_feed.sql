@@ -39,11 +39,12 @@
     {%- endif -%}
     {%- for key in own if key in feed and format != 'declared' -%}
         {%- do dbt_backfill.refuse("its change_feed sets '" ~ key ~ "', which is not a key of the format " ~ format,
-            "Remove '" ~ key ~ "', or set 'format': 'declared' for a change table with columns of your own") -%}
+            "Remove '" ~ key ~ "', or set 'format': 'declared' for a change table with columns of your own", id='change-feed-key-unknown') -%}
     {%- endfor -%}
     {%- for key in ['xid', 'table', 'slot', 'wait_seconds', 'finite'] if key in feed and format == 'declared' and not feed.get('position') -%}
         {%- do dbt_backfill.refuse("its change_feed sets '" ~ key ~ "' but not 'position', and '" ~ key ~ "' is only for changes of PostgreSQL",
-            "Remove '" ~ key ~ "', or set 'position' to the column that has the position of the commit, as a number") -%}
+            "Remove '" ~ key ~ "', or set 'position' to the column that has the position of the commit, as a number",
+            id='change-feed-postgresql-key') -%}
     {%- endfor -%}
     {%- for key in ['position', 'xid', 'table', 'slot'] if feed.get(key) is not none and feed[key] is not string -%}
         {%- do dbt_backfill.refuse_option('the ' ~ key ~ ' of change_feed', feed[key], 'a name') -%}
@@ -64,8 +65,7 @@
         {%- do dbt_backfill.refuse(
             'its query does not depend on ' ~ feed.relation ~ ', the relation of its change_feed',
             "Write the relation as text, such as \"ref('orders_changes')\", and add to the query the comment -- depends_on: "
-                ~ '{{ ' ~ example ~ ' }}'
-        ) -%}
+                ~ '{{ ' ~ example ~ ' }}', id='change-feed-no-dependency') -%}
     {%- endif -%}
     {{ return({
         'node': nodes[0], 'format': format,

@@ -1,12 +1,13 @@
 {#- Return the backfilled_mv that a user has named, as `name`, `package.name`, `name.v2` or `package.name.v2`. Refuse any other name. -#}
 {% macro find_backfilled_mv(name, operation) %}
     {%- if not name or name is not string -%}
-        {%- do dbt_backfill.refuse('the argument model is missing', "Name the model: --args '{model: my_mv}'", mv=operation) -%}
+        {%- do dbt_backfill.refuse('the argument model is missing',
+            "Name the model: --args '{model: my_mv}'", mv=operation, id='model-argument-missing') -%}
     {%- endif -%}
     {%- set node = dbt_backfill.find_model(name) -%}
     {%- if node.config.materialized != 'backfilled_mv' -%}
         {%- do dbt_backfill.refuse("its materialization is '" ~ node.config.materialized ~ "', so it is not a backfilled_mv",
-            "Name a model with materialized='backfilled_mv'", mv=name) -%}
+            "Name a model with materialized='backfilled_mv'", mv=name, id='not-a-backfilled-mv') -%}
     {%- endif -%}
     {{ return(node) }}
 {% endmacro %}
@@ -20,8 +21,8 @@
         {%- do found.append(node) -%}
     {%- endfor -%}
     {%- do dbt_backfill.refuse_first([
-        {'when': not found, 'fact': 'there is no model of this name', 'change': change},
-        {'when': found | length > 1, 'fact': 'there are ' ~ found | length ~ ' models of this name',
+        {'when': not found, 'id': 'model-not-found', 'fact': 'there is no model of this name', 'change': change},
+        {'when': found | length > 1, 'id': 'model-name-ambiguous', 'fact': 'there are ' ~ found | length ~ ' models of this name',
          'change': 'Name one of ' ~ found | map(attribute='unique_id') | map('replace', 'model.', '', 1) | join(', ')},
     ], mv=name) -%}
     {{ return(found[0]) }}
@@ -121,28 +122,30 @@
 
 
 {#-
-    Stop the model with the message `backfilled_mv <model>: <fact>. <change>.` Every refusal of this package calls this macro, so that users can rely
-    on the form of the message.
+    Stop the model with the message `backfilled_mv <model>: <fact>. <change>.` The last line of the message names the row of docs/messages.md that
+    explains it. Every refusal of this package calls this macro, so that users can rely on the form of the message.
 
     Arguments:
       fact (string): what is wrong, without the final full stop.
       change (string): what the user can do, without the final full stop.
       mv (string): the name of the model, if another model or an operation is running.
+      id (string): the anchor of the message in docs/messages.md.
 -#}
-{% macro refuse(fact, change, mv=none) %}
-    {%- set message = 'backfilled_mv ' ~ (mv or dbt_backfill.get_model_name(model)) ~ ': ' ~ fact ~ '. ' ~ change ~ '.' -%}
+{% macro refuse(fact, change, mv=none, id=none) %}
+    {%- set see = '\nSee ' ~ var('backfill_docs_url', 'docs/messages.md') ~ '#' ~ id if id else '' -%}
+    {%- set message = 'backfilled_mv ' ~ (mv or dbt_backfill.get_model_name(model)) ~ ': ' ~ fact ~ '. ' ~ change ~ '.' ~ see -%}
     {#- dbt adds a line for each calling macro to a compiler error, but not to an error of the adapter. -#}
     {%- if adapter.type() == 'spark_backfill' -%} {%- do adapter.refuse(message) -%} {%- endif -%}
     {%- do exceptions.raise_compiler_error(message) -%}
 {% endmacro %}
 
 
-{#- Refuse with the message of the first check whose 'when' is true. A check is {'when', 'fact', 'change'}, see refuse. -#}
+{#- Refuse with the message of the first check whose 'when' is true. A check is {'when', 'id', 'fact', 'change'}, see refuse. -#}
 {% macro refuse_first(checks, mv=none) %}
-    {%- for check in checks if check.when -%} {%- do dbt_backfill.refuse(check.fact, check.change, mv=mv) -%} {%- endfor -%}
+    {%- for check in checks if check.when -%} {%- do dbt_backfill.refuse(check.fact, check.change, mv=mv, id=check.id) -%} {%- endfor -%}
 {% endmacro %}
 
 
 {% macro refuse_option(name, value, expected, mv=none) %}
-    {%- do dbt_backfill.refuse(name ~ ' is ' ~ tojson(value, value | string), 'Set it to ' ~ expected, mv=mv) -%}
+    {%- do dbt_backfill.refuse(name ~ ' is ' ~ tojson(value, value | string), 'Set it to ' ~ expected, mv=mv, id='option-value') -%}
 {% endmacro %}

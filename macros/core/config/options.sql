@@ -51,11 +51,13 @@
         {%- do options.update({name: read.value}) -%}
         {%- if name == 'unique_key' and not value -%}
             {%- do mistakes.append({
-                'fact': 'unique_key is missing',
+                'id': 'unique-key-missing', 'fact': 'unique_key is missing',
                 'change': "Name the model's columns that carry the primary key of the upstream, such as unique_key=['id']",
             }) -%}
         {%- elif read.expected -%}
-            {%- do mistakes.append({'fact': name ~ ' is ' ~ tojson(value, value | string), 'change': 'Set it to ' ~ read.expected}) -%}
+            {%- do mistakes.append(
+                {'id': 'option-value', 'fact': name ~ ' is ' ~ tojson(value, value | string), 'change': 'Set it to ' ~ read.expected}
+            ) -%}
         {%- endif -%}
     {%- endfor -%}
     {%- if dbt_backfill.read_option('barriers_per_run') is none -%}
@@ -66,15 +68,15 @@
         {%- set volatile_keys = (options.volatile_columns or []) | map('lower') | select('in', keys | map('lower') | list) | list -%}
         {%- set too_high = (vnodes or []) | select('ge', options.vnode_count) | list -%}
         {%- set mistakes = [
-            {'when': upstream_keys and upstream_keys | length != keys | length,
+            {'id': 'upstream-key-length', 'when': upstream_keys and upstream_keys | length != keys | length,
              'fact': 'upstream_key has ' ~ (upstream_keys or []) | length ~ ' columns, but unique_key has ' ~ keys | length,
              'change': 'Name, for each column of unique_key, the column of the upstream that it carries, in the same order'},
             {'when': volatile_keys, 'fact': "volatile_columns contains '" ~ volatile_keys | join("', '") ~ "', which unique_key contains as well",
-             'change': 'Remove it from volatile_columns: a key must have the same value in each run'},
-            {'when': vnodes is not none and options.backfill_mode != 'arrangement',
+             'id': 'volatile-key', 'change': 'Remove it from volatile_columns: a key must have the same value in each run'},
+            {'id': 'vnodes-without-positions', 'when': vnodes is not none and options.backfill_mode != 'arrangement',
              'fact': "backfill_vnodes needs a position per vnode, but backfill_mode '" ~ options.backfill_mode ~ "' does not keep these positions",
              'change': "Remove backfill_vnodes, or set backfill_mode to 'arrangement'"},
-            {'when': too_high,
+            {'id': 'vnode-above-count', 'when': too_high,
              'fact': 'the option backfill_vnodes contains vnode ' ~ too_high[:1] | join ~ ', but vnode_count is ' ~ options.vnode_count,
              'change': 'Use vnode numbers from 0 to ' ~ (options.vnode_count - 1)},
         ] | selectattr('when') | list -%}
@@ -82,7 +84,7 @@
     {%- if mistakes -%}
         {%- set texts = [] -%}
         {%- for mistake in mistakes -%} {%- do texts.append(mistake.fact ~ '. ' ~ mistake.change) -%} {%- endfor -%}
-        {%- do dbt_backfill.refuse((texts[:-1] + [mistakes[-1].fact]) | join('. '), mistakes[-1].change) -%}
+        {%- do dbt_backfill.refuse((texts[:-1] + [mistakes[-1].fact]) | join('. '), mistakes[-1].change, id=mistakes[0].id) -%}
     {%- endif -%}
     {%- set feed = dbt_backfill.read_option('change_feed') -%}
     {%- do options.update({'change_feed': none if feed is none else dbt_backfill.read_change_feed(feed)}) -%}
@@ -225,7 +227,8 @@
     {%- set of_the_model = model.get('config_call_dict') or {} -%}
     {%- for name in of_the_model if options.get(name) is not none -%}
         {%- if name in without_effect and options.get(name) != 'ignore' -%}
-            {%- do found.append({'fact': name ~ ' has no effect on a backfilled_mv', 'change': without_effect[name]}) -%}
+            {%- set change = without_effect[name] -%}
+            {%- do found.append({'id': 'option-without-effect', 'fact': name ~ ' has no effect on a backfilled_mv', 'change': change}) -%}
         {%- elif name not in own + of_dbt and name not in without_effect -%}
             {%- do unknown.append(name) -%}
         {%- endif -%}
@@ -238,7 +241,7 @@
     {%- endfor -%}
     {%- if unknown -%}
         {%- do found.append({
-            'fact': "there is no option '" ~ unknown | unique | join("', nor '") ~ "'",
+            'id': 'option-unknown', 'fact': "there is no option '" ~ unknown | unique | join("', nor '") ~ "'",
             'change': 'Correct or remove it, or move it into meta if another tool reads it. The options of a backfilled_mv are '
                 ~ own | join(', ') ~ ", and dbt's own",
         }) -%}

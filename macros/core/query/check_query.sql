@@ -25,7 +25,8 @@
         {%- set through = ' through the view ' ~ read.name if read.name else '' -%}
         {#- Spark prints a subquery with its outer columns in brackets. The brackets distinguish it from a column with a name like `exists`. -#}
         {%- if modules.re.search('(?<![\\w.])(scalar-subquery|exists|list)#\\d+ \\[', read.operators | join('\n')) -%}
-            {%- do dbt_backfill.refuse('its query' ~ through ~ ' has a subquery, so a row of the result depends on more than one row of the upstream', instead) -%}
+            {%- do dbt_backfill.refuse('its query' ~ through ~ ' has a subquery, so a row of the result depends on more than one row of the upstream',
+                instead, id='query-subquery') -%}
         {%- endif -%}
         {%- for line in read.operators -%}
             {%- set operator = dbt_backfill.plan_operator(line) -%}
@@ -33,17 +34,18 @@
             {%- set is_own = line.endswith('Limit 2147483647') and operator not in operators -%}
             {%- if operator and operator not in passed and not is_own -%}
                 {%- set has = words.get(operator, 'the operator ' ~ operator) -%}
-                {%- do dbt_backfill.refuse('its query' ~ through ~ ' has ' ~ has ~ ', so it is not a row-wise query', instead) -%}
+                {%- do dbt_backfill.refuse('its query' ~ through ~ ' has ' ~ has ~ ', so it is not a row-wise query',
+                    instead, id='query-not-row-wise') -%}
             {%- endif -%}
             {%- do operators.append(operator) -%}
         {%- endfor -%}
     {%- endfor -%}
     {%- set tables, names = operators.count('Relation'), dbt_backfill.tokens(query, upstream) | map(attribute='kind') | list -%}
     {%- do dbt_backfill.refuse_first([
-        {'when': tables != 1, 'fact': 'its query reads ' ~ tables ~ ' tables',
+        {'when': tables != 1, 'id': 'query-table-count', 'fact': 'its query reads ' ~ tables ~ ' tables',
          'change': 'Read the upstream ' ~ upstream.render() ~ ' once, and no other table'},
         {'when': names.count('upstream') > 1, 'fact': 'its query contains the name of the upstream ' ~ names.count('upstream') ~ ' times',
-         'change': 'Read the upstream once; if one of these names is a field of the column ' ~ upstream.schema
+         'id': 'upstream-named-repeatedly', 'change': 'Read the upstream once; if one of these names is a field of the column ' ~ upstream.schema
             ~ ', write an alias of the upstream before the column'},
     ]) -%}
     {%- set plan = lasting.analyzed | join('\n') -%}
@@ -61,8 +63,7 @@
             {%- do dbt_backfill.refuse(
                 "its query uses the alias '" ~ name ~ "' in the SELECT or pipe that defines this alias, but if the upstream got "
                     ~ 'a column of that name, the name would no longer mean only the alias',
-                'Repeat the expression instead of the alias'
-            ) -%}
+                'Repeat the expression instead of the alias', id='alias-beside-its-definition') -%}
         {%- endfor -%}
     {%- endfor -%}
     {#- Spark prints a string literal without quotes. So a literal that looks like a call is refused as well. A column named `now()` is not
@@ -76,7 +77,7 @@
     {%- if call -%} {%- do dbt_backfill.refuse_unrepeatable(call.group(1) | lower ~ '()') -%} {%- endif -%}
     {%- if cast -%} {%- do dbt_backfill.refuse_unrepeatable("'" ~ cast.groups() | join ~ "' as a date or time") -%} {%- endif -%}
     {%- if explained.optimized[0].startswith('LocalRelation <empty>') -%}
-        {%- do dbt_backfill.refuse('the filter of its query is always false', 'Correct the filter') -%}
+        {%- do dbt_backfill.refuse('the filter of its query is always false', 'Correct the filter', id='filter-always-false') -%}
     {%- endif -%}
 {% endmacro %}
 
@@ -98,8 +99,8 @@
         {%- set setting = '${' ~ setting[0] ~ '}' -%}
         {%- do dbt_backfill.refuse(
             'its query contains ' ~ setting ~ ', but Spark would replace this text with the value of a setting',
-            'If you mean the setting, write its value. If you mean these characters in a string literal, write \\u0024 instead of the dollar sign'
-        ) -%}
+            'If you mean the setting, write its value. If you mean these characters in a string literal, write \\u0024 instead of the dollar sign',
+            id='query-text-substituted') -%}
     {%- endif -%}
     {#- Spark evaluates the arguments `constant` when it analyzes the query. -#}
     {%- for format in ['json', 'csv', 'xml', 'avro', 'protobuf'] -%}
@@ -120,13 +121,11 @@
         {%- elif brackets[-1] == 'constant' and modules.re.search('^(?:`|[^\\W\\d])', word) and word[-1] not in ['"', "'"] and next[0] != '(' -%}
             {%- do dbt_backfill.refuse(
                 "its query takes a name, a type or an option from the session variable '" ~ word ~ "', which may have another value in the next run",
-                'Write the value of the variable as a string literal'
-            ) -%}
+                'Write the value of the variable as a string literal', id='query-session-variable') -%}
         {%- elif word == '*' and may_grow and brackets[-1] != 'query' and last[-1:] in ['(', ',', '.'] -%}
             {%- do dbt_backfill.refuse(
                 'its query has a star inside an expression, so the value of the expression would change if the upstream got another column',
-                'Write out the columns instead of the star'
-            ) -%}
+                'Write out the columns instead of the star', id='star-in-expression') -%}
         {%- elif word[-1] in ['"', "'"] -%}
             {%- set is_typed = last in ['date', 'timestamp', 'timestamp_ntz', 'timestamp_ltz'] -%}
             {%- set text = word.strip('rR"\'' ~ (' ' if is_typed else '')) -%}
@@ -155,8 +154,7 @@
             {%- do dbt_backfill.refuse(
                 "its query reads the field '" ~ field ~ "' of the column '" ~ name ~ "', which is also the name of a table or alias, but if the upstream "
                     ~ 'got a column ' ~ field ~ ', Spark would read this column',
-                'Write ' ~ name ~ '.' ~ name ~ '.' ~ field ~ ', or give the upstream another alias'
-            ) -%}
+                'Write ' ~ name ~ '.' ~ name ~ '.' ~ field ~ ', or give the upstream another alias', id='struct-field-ambiguous') -%}
         {%- endif -%}
     {%- endfor -%}
 {% endmacro %}
@@ -168,8 +166,7 @@
         'Take the value from a column of the upstream, or add the value in a downstream model. '
             ~ ('' if what == '_metadata' or what.startswith('input_file_') else 'If a column says when or by which run its row was written, '
                 ~ 'write it as <expression> AS <name>, and list the name in volatile_columns. ')
-            ~ 'If ' ~ what ~ ' is only text in a string literal, build this literal with concat'
-    ) -%}
+            ~ 'If ' ~ what ~ ' is only text in a string literal, build this literal with concat', id='query-not-repeatable') -%}
 {% endmacro %}
 
 

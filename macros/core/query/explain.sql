@@ -30,10 +30,10 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
     {%- if error -%}
         {%- for column in unique_key if 'name `' ~ column | replace('`', '``') ~ '` cannot be resolved' in error -%}
             {%- do dbt_backfill.refuse("its query does not return the column '" ~ column ~ "' of unique_key",
-                'Select the primary key of the upstream, and name its columns in unique_key') -%}
+                'Select the primary key of the upstream, and name its columns in unique_key', id='key-not-in-query') -%}
         {%- endfor -%}
         {%- if 'name `_metadata`' in error -%} {%- do dbt_backfill.refuse_unrepeatable('_metadata') -%} {%- endif -%}
-        {%- do dbt_backfill.refuse('Spark cannot run its query: ' ~ error, 'Correct the query') -%}
+        {%- do dbt_backfill.refuse('Spark cannot run its query: ' ~ error, 'Correct the query', id='query-fails') -%}
     {%- endif -%}
     {%- set header, upstream_header = analyzed[0].rsplit(', __bf_end: int, ', 1) -%}
     {%- set key_columns, columns, upstream_columns = [], dbt_backfill.parse_columns(header), dbt_backfill.parse_columns(upstream_header) -%}
@@ -55,7 +55,7 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
     {%- endfor -%}
     {%- for line in plans.optimized if line.lstrip(' :+-').startswith('InMemoryRelation ') -%}
         {%- do dbt_backfill.refuse('the session caches rows that its query reads, so Spark does not show how it reads the upstream',
-            'Run UNCACHE TABLE ' ~ upstream.render() ~ ', or CLEAR CACHE') -%}
+            'Run UNCACHE TABLE ' ~ upstream.render() ~ ', or CLEAR CACHE', id='upstream-cached') -%}
     {%- endfor -%}
     {{ return({
         'columns': header[key_columns | join | length:], 'unique_key': key, 'key_types': key_types, 'upstream_columns': upstream_columns,
@@ -79,7 +79,7 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
     {%- set lasting = dbt_backfill.explain_query(query, backfill.upstream.relation, backfill.options.unique_key, read, left_out) -%}
     {%- if lasting is none or '__bf_volatile' in lasting.optimized | join('\n') -%}
         {%- do dbt_backfill.refuse('its query uses a column of volatile_columns (' ~ volatile | join(', ') ~ ') in a filter or in another column',
-            'Remove this use: the rows of the MV and its other columns must not depend on the run') -%}
+            'Remove this use: the rows of the MV and its other columns must not depend on the run', id='volatile-column-used') -%}
     {%- endif -%}
     {%- for line in lasting.analyzed -%}
         {%- do analyzed.append(modules.re.sub('nullif\\(uuid\\([^()]*\\([^()]*\\)\\), __bf_volatile\\)', '', line)) -%}
@@ -99,9 +99,9 @@ from (select *, (select struct(*) from {{ read }} where false) as __bf_read from
     {%- set is_cut = plan.rstrip().endswith(' more characters') or plan.startswith('Truncated plan of ') -%}
     {%- do dbt_backfill.refuse_first([
         {'when': is_cut and '== Physical Plan ==' not in plan,
-         'fact': 'the session sets spark.sql.maxPlanStringLength, so Spark shortens the plan of its query',
+         'id': 'plan-string-shortened', 'fact': 'the session sets spark.sql.maxPlanStringLength, so Spark shortens the plan of its query',
          'change': 'Set it to a larger number' ~ to_do},
-        {'when': '*(redacted)' in plan.split('== Physical Plan ==')[0],
+        {'id': 'plan-string-redacted', 'when': '*(redacted)' in plan.split('== Physical Plan ==')[0],
          'fact': 'the session sets spark.sql.redaction.string.regex, so Spark hides a part of the plan of its query', 'change': 'Unset it' ~ to_do},
     ]) -%}
     {{ return(plan) }}

@@ -117,13 +117,13 @@
             {%- set rest = tokens[loop.index:] | rejectattr('kind', 'equalto', 'comment') | map(attribute='text') | join(' ') -%}
             {%- set next = rest.lower().split()[:5] | join(' ') -%}
             {%- do dbt_backfill.refuse_first([
-                {'when': next.startswith('.'),
+                {'id': 'upstream-name-before-point', 'when': next.startswith('.'),
                  'fact': "its query contains '" ~ token.text ~ ".', which is the full name of the upstream followed by a point",
                  'change': 'Give the upstream an alias in FROM, such as u, and write u. in front of its columns'},
                 {'when': ' as of ' in (' ' ~ next).split('(')[0], 'fact': 'its query reads the upstream at a fixed version, which never changes',
-                 'change': 'Remove the AS OF clause; each barrier reads the version that it needs'},
+                 'id': 'query-fixed-version', 'change': 'Remove the AS OF clause; each barrier reads the version that it needs'},
                 {'when': next == 'with' or next.startswith(('with ', 'with(')),
-                 'fact': 'its query reads the upstream with options, but barriers read it without them',
+                 'id': 'query-read-options', 'fact': 'its query reads the upstream with options, but barriers read it without them',
                  'change': 'Remove the WITH clause behind its name'},
             ]) -%}
             {%- set at.found = true -%}
@@ -133,7 +133,7 @@
     {%- endfor -%}
     {%- if not at.found -%}
         {%- do dbt_backfill.refuse('its query does not contain the name ' ~ upstream.render() ~ ' of its upstream',
-            "Read the upstream by ref() or source() in the query's FROM clause") -%}
+            "Read the upstream by ref() or source() in the query's FROM clause", id='upstream-name-missing') -%}
     {%- endif -%}
     {{ return((pieces[:at.end] | join).strip('; \t\r\n')) }}
 {% endmacro %}

@@ -123,7 +123,8 @@
     {%- for name, refused in unsafe.items()
             if refused.get('format', backfill.options.file_format) == backfill.options.file_format
             and modules.re.search('^(?:' ~ refused.value ~ ')$', settings.get(name, '') | lower) -%}
-        {%- do dbt_backfill.refuse('the session has ' ~ name ~ ' ' ~ refused.is ~ ', so ' ~ refused.does, refused.to_do, mv=backfill.get('name')) -%}
+        {%- do dbt_backfill.refuse('the session has ' ~ name ~ ' ' ~ refused.is ~ ', so ' ~ refused.does,
+            refused.to_do, mv=backfill.get('name'), id='session-setting') -%}
     {%- endfor -%}
     {%- do dbt_backfill.check_iceberg_catalogs(backfill, settings) -%}
 {% endmacro %}
@@ -144,14 +145,14 @@
         {%- if settings.get(setting, 'true') | lower != 'false' -%}
             {%- do dbt_backfill.refuse(
                 'the Iceberg catalog ' ~ catalog ~ ' of ' ~ table.render() ~ ' caches tables, so a run would not see what another run has committed',
-                'Set ' ~ setting ~ ' to false where the catalog is configured (server_side_parameters, or the Spark server)', mv=backfill.get('name')
-            ) -%}
+                'Set ' ~ setting ~ ' to false where the catalog is configured (server_side_parameters, or the Spark server)', mv=backfill.get('name'),
+                id='catalog-caches-tables') -%}
         {%- endif -%}
         {%- for name, value in (dbt_backfill.exact_table_properties('iceberg') if table == backfill.mv else {}).items() -%}
             {%- set setting = 'spark.sql.catalog.' ~ catalog ~ '.table-override.' ~ name -%}
             {%- if settings.get(setting, value) | lower != value -%}
                 {%- do dbt_backfill.refuse('the session has ' ~ setting ~ ' = ' ~ settings[setting] ~ ', so barriers would not be exact',
-                    'Set it to ' ~ value ~ ', or remove it', mv=backfill.get('name')) -%}
+                    'Set it to ' ~ value ~ ', or remove it', mv=backfill.get('name'), id='catalog-table-override') -%}
             {%- endif -%}
         {%- endfor -%}
     {%- endfor -%}

@@ -174,5 +174,5 @@
 
 {% macro refuse_foreign_controls(relations) %}
     {%- do dbt_backfill.refuse(relations.controls.render() ~ ' has the name of its controls table, but was not created by this package',
-        'Rename that table, or give the model another alias', mv=relations.get('name')) -%}
+        'Rename that table, or give the model another alias', mv=relations.get('name'), id='controls-name-taken') -%}
 {% endmacro %}

@@ -52,8 +52,7 @@
                 relation.render() ~ ' is the name of ' ~ ('its next generation' if loop.index > own | length
                     else 'its live view' if relation == relations.live else 'its state')
                     ~ ', but the ' ~ node.resource_type ~ ' ' ~ dbt_backfill.get_model_name(node) ~ ' creates a table of the same name',
-                'Give the MV or that node another alias'
-            ) -%}
+                'Give the MV or that node another alias', id='table-name-conflict') -%}
         {%- endif -%}
     {%- endfor -%}
     {{ return(relations) }}
@@ -149,13 +148,13 @@
     {%- set belongs = is_ours and dbt_backfill.read_table_properties(backfill.mv).get('dbt_backfill.id') == backfill_id -%}
     {%- if not belongs and (not is_ours or state.committed.get('replaces')) -%}
         {%- do dbt_backfill.refuse(
-            'another run, with another query, created the tables of the MV at the same time', 'Run only one deployment of the model, and run again'
-        ) -%}
+            'another run, with another query, created the tables of the MV at the same time', 'Run only one deployment of the model, and run again',
+            id='created-with-another-query') -%}
     {%- elif not belongs -%}
         {%- do dbt_backfill.refuse(
             backfill.mv.render() ~ ' was created by something else than this run, after dbt listed the tables, so this run did not write to it',
-            'Remove the hook or the program that creates ' ~ backfill.mv.render() ~ ', drop or rename the table, and run again'
-        ) -%}
+            'Remove the hook or the program that creates ' ~ backfill.mv.render() ~ ', drop or rename the table, and run again',
+            id='table-created-meanwhile') -%}
     {%- endif -%}
 {% endmacro %}
 

@@ -119,7 +119,7 @@
     {%- endif -%}
     {%- for name, value, expected in refused -%}
         {%- do dbt_backfill.refuse("its tblproperties have '" ~ name ~ "': '" ~ value ~ "', so changes cannot be merged exactly",
-            'Remove this property, or set it to ' ~ expected) -%}
+            'Remove this property, or set it to ' ~ expected, id='tblproperties-inexact') -%}
     {%- endfor -%}
 {% endmacro %}
 

@@ -82,7 +82,7 @@
 {% macro check_columns(columns, properties) %}
     {%- set names = columns | map(attribute='name') | map('lower') | list -%}
     {%- for name in names if names.count(name) > 1 -%}
-        {%- do dbt_backfill.refuse("its query returns the column '" ~ name ~ "' twice", 'Give the columns different names') -%}
+        {%- do dbt_backfill.refuse("its query returns the column '" ~ name ~ "' twice", 'Give the columns different names', id='column-twice') -%}
     {%- endfor -%}
     {%- set is_iceberg = dbt_backfill.get_file_format() == 'iceberg' -%}
     {#- A feed that is not set is switched on as soon as another backfilled_mv follows the MV, see run_switch_of_feed. -#}
@@ -101,9 +101,10 @@
             else 'the change data feed of a Delta table does not allow a backtick in the name of a column' if feed and '`' in name else none -%}
         {%- set why_not = dbt_backfill.why_no_type(column.type, properties) -%}
         {%- do dbt_backfill.refuse_first([
-            {'when': why, 'fact': "its query returns the column '" ~ column.name ~ "', but " ~ why, 'change': 'Give the column another name'},
+            {'id': 'column-name-unsupported', 'when': why, 'fact': "its query returns the column '" ~ column.name ~ "', but " ~ why,
+             'change': 'Give the column another name'},
             {'when': why_not, 'fact': "its query returns the column '" ~ column.name ~ "' of the type " ~ column.type ~ ', but ' ~ why_not,
-             'change': 'Cast the column to another type, or remove it from the query'},
+             'id': 'column-type-unsupported', 'change': 'Cast the column to another type, or remove it from the query'},
         ]) -%}
     {%- endfor -%}
 {% endmacro %}
@@ -183,10 +184,10 @@
         {%- set name = column.name | lower -%}
         {%- do dbt_backfill.refuse_first([
             {'when': name in types and not (name in left and types[name] == column.type),
-             'fact': 'its query returns the new column ' ~ column.name ~ ', but ' ~ mv.render()
+             'id': 'new-column-exists', 'fact': 'its query returns the new column ' ~ column.name ~ ', but ' ~ mv.render()
                 ~ ' already has a column of this name that is not from the query',
              'change': 'Drop that column of the table, or give the new column another name'},
-            {'when': dbt_backfill.get_file_format() == 'delta' and dbt_backfill.get_needed_features([column.name], [])
+            {'id': 'new-column-name', 'when': dbt_backfill.get_file_format() == 'delta' and dbt_backfill.get_needed_features([column.name], [])
                 and properties.get('delta.columnMapping.mode', 'none') == 'none',
              'fact': "its query returns the new column '" ~ column.name ~ "', but a Delta table without column mapping does not allow that name",
              'change': 'Give the column another name, or rebuild the MV with --full-refresh'},
@@ -261,17 +262,18 @@
     {%- endif -%}
     {%- set layout = layout | join(' ') -%}
     {%- if dbt_backfill.is_redacted(layout) -%}
-        {%- do dbt_backfill.refuse('its query ' ~ changes[0].does ~ ', but Spark hides whether ' ~ table ~ ' is sorted by this column', undo) -%}
+        {%- do dbt_backfill.refuse('its query ' ~ changes[0].does ~ ', but Spark hides whether ' ~ table ~ ' is sorted by this column',
+            undo, id='sort-order-hidden') -%}
     {%- endif -%}
     {%- for change in changes -%}
         {%- set word = '(?i)(?<!\\w)' ~ modules.re.escape(change.name) ~ '(?!\\w)' -%}
         {%- do dbt_backfill.refuse_first([
             {'when': dbt_backfill.get_file_format() == 'delta' and properties.get(change.property, 'none') | lower in ['none', 'false'],
              'fact': 'its query ' ~ change.does ~ ', but a column of ' ~ table ~ ' can be ' ~ change.done ~ ' only with the Delta feature of '
-                ~ change.property,
+                ~ change.property, 'id': 'column-feature-missing',
              'change': 'If all readers of the table support that feature: ALTER TABLE ' ~ table ~ " SET TBLPROPERTIES ('" ~ change.property ~ "' = '"
                 ~ change.value ~ "'). Or rebuild the MV with --full-refresh"},
-            {'when': change.done == 'dropped' and modules.re.search(word, layout),
+            {'id': 'column-used-by-layout', 'when': change.done == 'dropped' and modules.re.search(word, layout),
              'fact': 'its query ' ~ change.does ~ ', but ' ~ table ~ ' is partitioned, clustered or sorted by this column', 'change': undo},
         ]) -%}
         {%- for property, expression in properties.items() if property.startswith('delta.constraints.') and modules.re.search(word, expression) -%}
@@ -279,8 +281,7 @@
             {%- do dbt_backfill.refuse(
                 'its query ' ~ change.does ~ ', but ' ~ table ~ ' has the constraint ' ~ name ~ ' (' ~ expression ~ ') on this column',
                 'Drop the constraint: ALTER TABLE ' ~ table ~ ' DROP CONSTRAINT ' ~ dbt_backfill.identifier(name)
-                    ~ ', or rebuild the MV with --full-refresh'
-            ) -%}
+                    ~ ', or rebuild the MV with --full-refresh', id='column-used-by-constraint') -%}
         {%- endfor -%}
     {%- endfor -%}
 {% endmacro %}
@@ -310,7 +311,7 @@
             {%- do dbt_backfill.refuse(
                 'its query no longer returns ' ~ lost | join(', ') ~ ', but ' ~ mv.render() ~ ' is, or was earlier, partitioned by the field ' ~ field
                     ~ ', and without the column of this field Iceberg cannot merge rows into the table',
-                'Undo the change, or drop the table (drop an MV with the run-operation drop_backfill) and run again'
+                'Undo the change, or drop the table (drop an MV with the run-operation drop_backfill) and run again', id='partition-column-dropped'
             ) -%}
         {%- endif -%}
     {%- endfor -%}

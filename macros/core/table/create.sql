@@ -10,8 +10,8 @@
     {%- set is_clustered = dbt_backfill.get_file_format() == 'delta' and config.get('clustered_by') -%}
     {%- do dbt_backfill.refuse_first([
         {'when': is_clustered and config.get('buckets'), 'fact': 'buckets is ' ~ config.get('buckets') ~ ', but a Delta table has no buckets',
-         'change': 'Remove buckets: clustered_by alone is liquid clustering'},
-        {'when': is_clustered and config.get('partition_by'),
+         'id': 'buckets-on-delta', 'change': 'Remove buckets: clustered_by alone is liquid clustering'},
+        {'id': 'partitioned-and-clustered', 'when': is_clustered and config.get('partition_by'),
          'fact': 'partition_by and clustered_by are both set, but a Delta table is either partitioned or clustered', 'change': 'Remove one of them'},
     ]) -%}
     {%- do dbt_backfill.check_location(backfill.mv) -%}
@@ -31,8 +31,8 @@
     {#- Spark itself checks Iceberg's transforms. -#}
     {%- for option, column in named if modules.re.fullmatch('\\w+', column) and column | lower not in names -%}
         {%- do dbt_backfill.refuse(
-            option ~ " names the column '" ~ column ~ "', which its query does not return", 'Select that column, or name another one'
-        ) -%}
+            option ~ " names the column '" ~ column ~ "', which its query does not return", 'Select that column, or name another one',
+            id='layout-column-unknown') -%}
     {%- endfor -%}
     {{ return(columns) }}
 {% endmacro %}
@@ -52,7 +52,8 @@
     {%- set below = '/' ~ modules.re.sub('^(\\.{1,2}/)+', '', paths[0]) -%}
     {%- if not (paths[1] == paths[0] if paths[0].startswith('/') else paths[1].endswith(below)) -%}
         {%- do dbt_backfill.refuse('the table is at ' ~ found ~ ', but with this location_root it would be at ' ~ wanted,
-            'Set location_root so that the table keeps its location, or drop the table first (drop an MV with the run-operation drop_backfill)') -%}
+            'Set location_root so that the table keeps its location, or drop the table first (drop an MV with the run-operation drop_backfill)',
+            id='location-changed') -%}
     {%- endif -%}
 {% endmacro %}
 
@@ -89,7 +90,7 @@
     {%- if location.partition(':')[0] | lower not in ['s3', 's3a', 's3n'] -%} {{ return(none) }} {%- endif -%}
     {%- if store in ['HDFSLogStore', 'LocalLogStore', 'AzureLogStore', 'GCSLogStore'] -%}
         {%- do dbt_backfill.refuse('its tables are at ' ~ location ~ ', where the log store ' ~ store ~ ' loses commits of concurrent writers',
-            'Start Spark with a log store for S3 (spark.' ~ name ~ ')', mv=backfill.get('name')) -%}
+            'Start Spark with a log store for S3 (spark.' ~ name ~ ')', mv=backfill.get('name'), id='log-store-unsafe') -%}
     {%- elif not is_safe -%}
         {%- do exceptions.warn(
             'backfilled_mv ' ~ (backfill.get('name') or dbt_backfill.get_model_name(model)) ~ ': its tables are at ' ~ location ~ ', where ' ~ store
@@ -244,7 +245,8 @@
     {%- set error = dbt_backfill.find_plan_error(dbt_backfill.run_table('check the constraints',
         'explain extended\nselect 1 from (\n' ~ query ~ '\n) where (' ~ constraints.values() | join(') and (') ~ ')')[0][0]) -%}
     {%- if error is not none -%}
-        {%- do dbt_backfill.refuse('Spark cannot evaluate the constraints of its contract: ' ~ error, 'Correct the constraints') -%}
+        {%- do dbt_backfill.refuse('Spark cannot evaluate the constraints of its contract: ' ~ error,
+            'Correct the constraints', id='constraint-not-evaluated') -%}
     {%- endif -%}
 {% endmacro %}
 
@@ -265,7 +267,7 @@
             ~ backfill.mv.render() ~ ' where (' ~ expression ~ ') is not true')[0]['count'] -%}
         {%- if broken -%}
             {%- do dbt_backfill.refuse('its contract has the new constraint (' ~ expression ~ '), but ' ~ dbt_backfill.get_count_text(broken, 'row')
-                ~ ' of the MV do not fulfil it', 'Correct these rows upstream, or the constraint') -%}
+                ~ ' of the MV do not fulfil it', 'Correct these rows upstream, or the constraint', id='constraint-violated') -%}
         {%- endif -%}
         {%- do statements.append('add constraint ' ~ dbt_backfill.identifier(name) ~ ' check (' ~ expression ~ ')') -%}
     {%- endfor -%}

@@ -12,7 +12,7 @@
     {%- set changed = dbt_backfill.find_changed_setting(plan, state.settings) -%}
     {%- if changed -%}
         {%- do dbt_backfill.refuse(changed.words ~ ' is ' ~ changed.is ~ ', but was ' ~ changed.was ~ ' at its last barrier',
-            'Set ' ~ changed.setting ~ ' to ' ~ changed.was, mv=name) -%}
+            'Set ' ~ changed.setting ~ ' to ' ~ changed.was, mv=name, id='setting-differs-from-barrier') -%}
     {%- endif -%}
     {%- if state.get('upstream_version') is not none -%}
         {%- set upstream, source = dbt_backfill.get_upstream_of_plan(plan), dbt_backfill.get_source(plan) -%}
@@ -21,8 +21,8 @@
         ) -%}
             {%- do dbt_backfill.refuse(
                 'the MV shows version ' ~ state.upstream_version ~ ' of its upstream ' ~ source.relation ~ ', but this version can no longer be read',
-                'Run the model (dbt run --select ' ~ name ~ '), which moves the MV to a later version, and then verify the MV', mv=name
-            ) -%}
+                'Run the model (dbt run --select ' ~ name ~ '), which moves the MV to a later version, and then verify the MV', mv=name,
+                id='shown-version-gone') -%}
         {%- endif -%}
     {%- endif -%}
     {%- set columns = dbt_backfill.get_table_columns(verified.mv) -%}
@@ -53,7 +53,7 @@
         else dbt_backfill.ask(upstream, 'stage_range')(dict(relations, upstream=upstream), state, observed, plan) -%}
     {%- if taken.unclear or taken.waits -%}
         {%- do dbt_backfill.refuse('its definition cannot be evaluated now, because ' ~ (taken.unclear or taken.waits),
-            'Run the model, which moves the MV to a later version, and then compare the MV', mv=relations.name) -%}
+            'Run the model, which moves the MV to a later version, and then compare the MV', mv=relations.name, id='definition-not-evaluated') -%}
     {%- endif -%}
     {%- set version = dbt_backfill.get_source(taken.plan).version -%}
     {%- set changed = [] -%}
@@ -133,9 +133,9 @@
         {%- do dbt_backfill.drop_stages([stage], verified.mv) -%}
         {%- do dbt_backfill.refuse_first([
             {'when': repaired, 'fact': 'another run began or committed a barrier while the MV was repaired, so the repair may have written old rows',
-             'change': 'Repeat the verification with repair: true while no barrier runs'},
+             'id': 'repair-during-a-run', 'change': 'Repeat the verification with repair: true while no barrier runs'},
             {'when': not repaired, 'fact': 'another run began or committed a barrier while the MV was compared with its query',
-             'change': 'Verify the MV while no barrier runs'},
+             'id': 'comparison-during-a-run', 'change': 'Verify the MV while no barrier runs'},
         ], mv=verified.name) -%}
     {%- endif -%}
     {{ return(dict(found, stage=stage)) }}

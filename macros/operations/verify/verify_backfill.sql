@@ -67,7 +67,7 @@
         {%- do dbt_backfill.refuse(
             dbt_backfill.get_count_text(found.differing, 'key') ~ ' of ' ~ verified.mv.render()
                 ~ (' differs' if found.differing == 1 else ' differ') ~ ' from the result of its query (' ~ found.counts ~ ')',
-            'Find out what wrote to the table, and merge the difference with the argument repair: true', mv=verified.name
+            'Find out what wrote to the table, and merge the difference with the argument repair: true', mv=verified.name, id='mv-differs-from-query'
         ) -%}
     {%- endif -%}
     {%- set again = dbt_backfill.run_comparison(verified, narrowed, repaired=true) -%}
@@ -76,8 +76,7 @@
         {%- do dbt_backfill.refuse(
             dbt_backfill.get_count_text(again.differing, 'key') ~ ' of ' ~ verified.mv.render() ~ ' still differ'
                 ~ ('s' if again.differing == 1 else '') ~ ' after the repair',
-            'Stop the other writer of this table, and verify the MV again', mv=verified.name
-        ) -%}
+            'Stop the other writer of this table, and verify the MV again', mv=verified.name, id='repair-incomplete') -%}
     {%- endif -%}
     {%- set repaired = dbt_backfill.get_count_text(found.differing, 'key') ~ ' repaired (' ~ found.counts ~ ')' -%}
     {%- set of_keys = ' of the verified keys' if found.null_keys else ' from the first of these keys to the last' -%}
@@ -93,7 +92,7 @@
         {%- do selection.update({'vnodes': dbt_backfill.as_list(given.vnodes) | unique | sort}) -%}
         {%- for vnode in selection.vnodes if not 0 <= vnode < selection.vnode_count -%}
             {%- do dbt_backfill.refuse('the argument vnodes contains vnode ' ~ vnode ~ ', but the MV has ' ~ selection.vnode_count ~ ' vnodes',
-                'Use vnode numbers from 0 to ' ~ (selection.vnode_count - 1), mv=verified.name) -%}
+                'Use vnode numbers from 0 to ' ~ (selection.vnode_count - 1), mv=verified.name, id='argument-vnode-unknown') -%}
         {%- endfor -%}
     {%- endif -%}
     {%- if given.key_from is none and given.key_to is none -%} {{ return(selection) }} {%- endif -%}
@@ -105,8 +104,7 @@
             {%- do dbt_backfill.refuse(
                 'the argument ' ~ argument ~ ' has ' ~ dbt_backfill.get_count_text(values | length, 'value') ~ ', but the key of the MV has '
                     ~ dbt_backfill.get_count_text(verified.key | length, 'column'),
-                'Give values of ' ~ verified.key | map(attribute='name') | join(', '), mv=verified.name
-            ) -%}
+                'Give values of ' ~ verified.key | map(attribute='name') | join(', '), mv=verified.name, id='argument-key-length') -%}
         {%- endif -%}
         {%- for value in values -%}
             {%- set type, text = verified.key[loop.index0].type, dbt_backfill.string_literal(value) -%}
@@ -138,13 +136,13 @@
                 {%- do dbt_backfill.refuse(
                     'the argument ' ~ argument ~ ' has ' ~ tojson(value, value | string) ~ ', but the column ' ~ key.name
                         ~ ' has the type ' ~ key.type,
-                    'Give a value of this type' ~ (', in quotes' if key.type == 'string' else ''), mv=verified.name
-                ) -%}
+                    'Give a value of this type' ~ (', in quotes' if key.type == 'string' else ''), mv=verified.name, id='argument-key-type') -%}
             {%- endif -%}
         {%- endfor -%}
     {%- endfor -%}
     {%- if read.is_empty -%}
-        {%- do dbt_backfill.refuse('the argument key_from is above the argument key_to', 'Exchange the two values', mv=verified.name) -%}
+        {%- do dbt_backfill.refuse('the argument key_from is above the argument key_to',
+            'Exchange the two values', mv=verified.name, id='argument-key-order') -%}
     {%- endif -%}
     {{ return(dict(selection, low=read.low or none, high=read.high or none)) }}
 {% endmacro %}

@@ -29,7 +29,7 @@
 {#- If the properties were read, refuse a table whose change data feed is off. The feed has only the changes that were committed while it was on. -#}
 {% macro delta_check_feed(upstream) %}
     {%- set refusal = none if upstream.get('properties') is none else dbt_backfill.feed_refusal(upstream, upstream.properties) -%}
-    {%- if refusal -%} {%- do dbt_backfill.refuse(refusal.fact, refusal.change) -%} {%- endif -%}
+    {%- if refusal -%} {%- do dbt_backfill.refuse(refusal.fact, refusal.change, id=refusal.id) -%} {%- endif -%}
 {% endmacro %}
 
 
@@ -39,7 +39,7 @@
     {%- set relation = upstream.relation.render() -%}
     {{ return({
         'fact': relation ~ ' has no change data feed, so the changes after its version ' ~ upstream.version ~ ' cannot be read',
-        'change': 'Run: ALTER TABLE ' ~ relation ~ " SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true'); "
+        'id': 'change-data-feed-off', 'change': 'Run: ALTER TABLE ' ~ relation ~ " SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true'); "
             ~ 'changes are recorded from version ' ~ (upstream.version | int + 1) ~ ' on, and this statement creates that version',
     }) }}
 {% endmacro %}
@@ -153,8 +153,7 @@
             relation.render() ~ " is partitioned by the column '" ~ name ~ "', which Delta generates from a timestamp, so a session would miss rows "
                 ~ 'if its time zone differs from the time zone of the writer',
             'Set spark.databricks.delta.generatedColumn.partitionFilterOptimization.enabled to false for dbt (server_side_parameters, or the Spark '
-                ~ 'server); then Spark skips files by their statistics only'
-        ) -%}
+                ~ 'server); then Spark skips files by their statistics only', id='generated-partition-column') -%}
     {%- endfor -%}
 {% endmacro %}
 

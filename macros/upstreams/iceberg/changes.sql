@@ -76,7 +76,8 @@
     {%- set between, versions = dbt_backfill.iceberg_snapshots_between(observed, from_version, to_version), [to_version] -%}
     {%- if not between and from_version | int != to_version | int -%}
         {%- do dbt_backfill.refuse('another run committed a barrier while this run was reading the log of ' ~ observed.relation.render(),
-            'Nothing is lost; run again to continue. If this repeats, give the plan up with the run-operation abandon_plan') -%}
+            'Nothing is lost; run again to continue. If this repeats, give the plan up with the run-operation abandon_plan',
+            id='log-read-during-commit') -%}
     {%- endif -%}
     {%- for i in range(between | length - 1) if between[i].operation not in ['append', 'replace'] -%}
         {%- do versions.append(between[i + 1].version) -%}

@@ -36,8 +36,7 @@
     {%- if main and current is none -%}
         {%- do dbt_backfill.refuse(
             'the snapshot ' ~ main.version ~ ' of ' ~ relation.render() ~ ' expired while this run was reading the log of that table',
-            "Nothing is lost; run again to continue. If this repeats, keep the upstream's snapshots for longer"
-        ) -%}
+            "Nothing is lost; run again to continue. If this repeats, keep the upstream's snapshots for longer", id='snapshot-expired') -%}
     {%- endif -%}
     {%- set ancestors = [current] if current else [] -%}
     {%- for _ in snapshots if current -%}
@@ -113,10 +112,12 @@
     {%- endfor -%}
     {%- set delete_files = upstream.log[0].delete_files if upstream.log else 0 -%}
     {%- do dbt_backfill.refuse_first([
-        {'when': format != '2', 'fact': name ~ ' is an Iceberg table of format ' ~ format ~ ', which reports no changes of rows', 'change': upgrade},
-        {'when': merged, 'fact': name ~ ' is an Iceberg table of format 2 that is merged on read, so its changes cannot be read',
+        {'id': 'iceberg-format-old', 'when': format != '2',
+         'fact': name ~ ' is an Iceberg table of format ' ~ format ~ ', which reports no changes of rows', 'change': upgrade},
+        {'id': 'iceberg-merge-on-read', 'when': merged,
+         'fact': name ~ ' is an Iceberg table of format 2 that is merged on read, so its changes cannot be read',
          'change': upgrade ~ '; or let it copy on write: ALTER TABLE ' ~ name ~ ' SET TBLPROPERTIES (' ~ merged | join(', ') ~ ')'},
-        {'when': delete_files,
+        {'id': 'iceberg-delete-files', 'when': delete_files,
          'fact': name ~ ' is an Iceberg table of format 2 with ' ~ delete_files ~ ' delete files, so its changes cannot be read',
          'change': upgrade ~ "; or rewrite its data files, with the option 'delete-file-threshold' = '1'"},
     ]) -%}
@@ -127,8 +128,7 @@
     {%- for column in columns if 'map<' in column.type -%}
         {%- do dbt_backfill.refuse(
             name ~ ' is an Iceberg table of format 2 with the map ' ~ column.name
-                ~ '; its changes cannot be read, because maps have no order', upgrade
-        ) -%}
+                ~ '; its changes cannot be read, because maps have no order', upgrade, id='iceberg-map-column') -%}
     {%- endfor -%}
 {% endmacro %}
 
@@ -247,8 +247,7 @@
     {%- if error -%}
         {%- do dbt_backfill.refuse(
             "backfill_mode 'snapshot' needs a tag in " ~ source.relation ~ ', but dbt could not create the tag: ' ~ error.split('\n')[0],
-            'Allow dbt to alter that table. Or remove backfill_mode: the next run then continues without the tag'
-        ) -%}
+            'Allow dbt to alter that table. Or remove backfill_mode: the next run then continues without the tag', id='snapshot-tag-not-created') -%}
     {%- endif -%}
     {{ return(true) }}
 {% endmacro %}
@@ -284,7 +283,7 @@
     {%- for column in columns -%}
         {%- if taken and "'no uuid " ~ loop.index ~ "'" not in taken.group(1) -%}
             {%- do dbt_backfill.refuse('the key ' ~ column ~ ' of ' ~ relation.render() ~ ' is a uuid, but Iceberg and Spark order uuids differently',
-                'Read a table that has this key as a string, or name columns of another type in unique_key') -%}
+                'Read a table that has this key as a string, or name columns of another type in unique_key', id='key-type-uuid') -%}
         {%- endif -%}
     {%- endfor -%}
 {% endmacro %}

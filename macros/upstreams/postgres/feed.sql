@@ -13,9 +13,9 @@
     {%- set upstream = upstream.relation -%}
     {%- do dbt_backfill.refuse_first([
         {'when': not options, 'fact': 'its upstream ' ~ upstream.render() ~ ' is a table of PostgreSQL, but the model has no change_feed',
-         'change': "Set change_feed={'relation': \"source('lake', '" ~ upstream.identifier
+         'id': 'change-feed-missing', 'change': "Set change_feed={'relation': \"source('lake', '" ~ upstream.identifier
             ~ "_changes')\", 'slot': 'a_name'}, and see docs/postgres.md"},
-        {'when': options and options.format == 'declared' and not options.position,
+        {'id': 'change-feed-position-missing', 'when': options and options.format == 'declared' and not options.position,
          'fact': "its change_feed does not set 'position', so a run cannot find out which changes of PostgreSQL have landed",
          'change': "Set 'position' to the column that has the position of the commit, as a number"},
     ]) -%}
@@ -24,8 +24,8 @@
     {%- set kind = dbt_backfill.get_table_format(found, relation) if found and not found.is_view else none -%}
     {%- if kind not in [none, 'delta', 'iceberg'] or found and found.is_view -%}
         {%- do dbt_backfill.refuse(
-            'its change_feed ' ~ relation.render() ~ ' is neither a Delta nor an Iceberg table', "Set 'relation' to a Delta or Iceberg table"
-        ) -%}
+            'its change_feed ' ~ relation.render() ~ ' is neither a Delta nor an Iceberg table', "Set 'relation' to a Delta or Iceberg table",
+            id='change-table-format') -%}
     {%- endif -%}
     {%- set feed = {
         'relation': relation, 'kind': kind, 'format': options.format, 'query': query, 'table': dbt_backfill.get_postgres_name(upstream, options),
@@ -56,8 +56,8 @@
     {%- set name = feed.relation.render() -%}
     {%- set change = 'Land the changes of ' ~ feed.table ~ ' first' ~ (': dbt run-operation land_changes' if feed.format == 'landed' else '') -%}
     {%- do dbt_backfill.refuse_first([
-        {'when': feed.kind is none, 'fact': 'its change_feed ' ~ name ~ ' does not exist', 'change': change},
-        {'when': landed is none,
+        {'when': feed.kind is none, 'id': 'change-table-missing', 'fact': 'its change_feed ' ~ name ~ ' does not exist', 'change': change},
+        {'id': 'change-table-empty', 'when': landed is none,
          'fact': 'its change_feed ' ~ name ~ ' has neither an event nor a watermark, so a run cannot find out which changes have landed',
          'change': change},
     ]) -%}
@@ -121,8 +121,8 @@
                 'its change_feed ' ~ feed.relation.render() ~ ' has ' ~ (name ~ ' as ' ~ type if type is not none else 'no ' ~ name)
                     ~ ', but its format ' ~ feed.format ~ ' needs it'
                     ~ (' as ' ~ wanted | join(' or ') | replace('struct<', 'struct') if wanted else ''),
-                'Add that column to the change table, or set in change_feed the format and columns that the table has'
-            ) -%}
+                'Add that column to the change table, or set in change_feed the format and columns that the table has',
+                id='change-table-format-column') -%}
         {%- endif -%}
     {%- endfor -%}
 {% endmacro %}
@@ -149,6 +149,5 @@
             ~ (' has ' ~ column.name ~ ' as ' ~ type if type else ' has no column ' ~ column.name)
             ~ ', but its upstream ' ~ feed.table ~ ' has it as ' ~ column.type,
         'Give the change table the columns of the upstream, with their names and types'
-            ~ ('; docs/postgres_feeds.md says which types of Debezium are converted' if converts else '')
-    ) -%}
+            ~ ('; docs/postgres_feeds.md says which types of Debezium are converted' if converts else ''), id='change-table-column-type') -%}
 {% endmacro %}

@@ -112,8 +112,8 @@
         {%- do dbt_backfill.refuse(
             'its upstream was replaced by another table since the last barrier, but the change_feed ' ~ observed.followed.relation.render()
                 ~ ' does not show where the events of the new table begin',
-            "Either append a row to the change table with the operation 'g' and the first position of the new table, or set 'xid' in change_feed"
-        ) -%}
+            "Either append a row to the change table with the operation 'g' and the first position of the new table, or set 'xid' in change_feed",
+            id='upstream-replaced') -%}
     {%- endif -%}
 {% endmacro %}
 

@@ -183,8 +183,7 @@
                 {%- do dbt_backfill.refuse(
                     'its query compares ' ~ chars[id] ~ ', which is a char(n) in PostgreSQL, '
                         ~ 'so a row of the table and a change of this row may give different results',
-                    'Compare rtrim(' ~ chars[id] ~ ') instead, with a value that has no blanks at its end'
-                ) -%}
+                    'Compare rtrim(' ~ chars[id] ~ ') instead, with a value that has no blanks at its end', id='postgresql-char-compared') -%}
             {%- endfor -%}
         {%- endfor -%}
     {%- endfor -%}

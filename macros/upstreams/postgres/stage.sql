@@ -159,8 +159,7 @@
     {%- do dbt_backfill.refuse(
         'the WAL of its database ends at ' ~ position ~ ', but its change_feed ' ~ change_table.render() ~ ' has changes up to ' ~ landed
             ~ ', so the database was replaced or restored',
-        'Drop ' ~ change_table.render() ~ ': landing creates it again, and each model that reads it re-anchors', mv=name
-    ) -%}
+        'Drop ' ~ change_table.render() ~ ': landing creates it again, and each model that reads it re-anchors', mv=name, id='database-restored') -%}
 {% endmacro %}
 
 

@@ -53,10 +53,10 @@
     {%- endif -%}
     {%- if not waited.stands -%} {%- do dbt_backfill.refuse_other_stage(backfill) -%} {%- endif -%}
     {%- do dbt_backfill.refuse_first([
-        {'when': waited.get('recovered'),
+        {'id': 'postgresql-recovered', 'when': waited.get('recovered'),
          'fact': 'the server of its upstream has recovered from a crash since the range was read, so the server may have lost commits that were read',
          'change': 'The MV has lost nothing; run again to continue'},
-        {'when': waited.get('altered'), 'fact': 'its upstream has a value in ' ~ waited.get('altered')
+        {'when': waited.get('altered'), 'id': 'postgresql-value-unreadable', 'fact': 'its upstream has a value in ' ~ waited.get('altered')
             ~ ', an infinity or a time that is too old, which Spark would read as another value',
          'change': 'Correct the value, or leave the column out of the query; if the value is the last day of the year 9999, add check ('
             ~ waited.get('altered') ~ " < 'infinity') to the table"},
@@ -79,7 +79,8 @@
 
 {% macro refuse_other_stage(backfill) %}
     {%- do dbt_backfill.refuse('another run staged rows at the same time as this run',
-        'Nothing is lost; run again to continue, and let only one run of the model work at a time', mv=backfill.get('name')) -%}
+        'Nothing is lost; run again to continue, and let only one run of the model work at a time', mv=backfill.get('name'),
+        id='staged-by-another-run') -%}
 {% endmacro %}
 
 
@@ -112,7 +113,7 @@
     {%- set read = dbt_backfill.run_json(step, dbt_backfill.postgres_stage_script(backfill.upstream, scan, staged, unbounded))[0] -%}
     {%- if read.get('unreadable') -%}
         {%- do dbt_backfill.refuse('its upstream has an infinite value in ' ~ read.unreadable ~ ', which Spark cannot read as timestamp_ntz',
-            'Correct the value, or leave the column out of the query', mv=backfill.get('name')) -%}
+            'Correct the value, or leave the column out of the query', mv=backfill.get('name'), id='postgresql-infinite-timestamp') -%}
     {%- endif -%}
     {%- if read.reached < observed.landed -%}
         {%- do dbt_backfill.refuse_other_database(backfill.upstream.feed.relation, read.reached, observed.landed, dbt_backfill.get_name_of(backfill)) -%}
@@ -172,7 +173,7 @@
     {%- set properties = dbt_backfill.read_listed_properties(existing, backfill.staged) -%}
     {%- if 'dbt_backfill.format' not in properties -%}
         {%- do dbt_backfill.refuse(backfill.staged.render() ~ ' has the name of its staged rows, but was not created by this package',
-            'Rename that table, or give the model another alias', mv=backfill.get('name')) -%}
+            'Rename that table, or give the model another alias', mv=backfill.get('name'), id='staged-name-taken') -%}
     {%- endif -%}
     {%- set noted = properties.get('dbt_backfill.staged') -%}
     {#- Spark hides a property that looks like a secret, for example because of a column's name. -#}

@@ -89,11 +89,13 @@ def test_a_refusal_has_dbts_heading_and_no_macros(macros: Macros) -> None:
         refuse=partial(SparkBackfillAdapter.refuse, None),
     )
     with pytest.raises(RefusalError) as raised:
-        macros.call("refuse", "a fact", "A change")
+        macros.call("refuse", "a fact", "A change", id="some-fact")
 
     raised.value.add_node(SimpleNamespace(resource_type="model", name="mv"))
     assert str(raised.value) == (
-        "Compilation Error in model mv\n  backfilled_mv mv: a fact. A change."
+        "Compilation Error in model mv\n"
+        "  backfilled_mv mv: a fact. A change.\n"
+        "  See docs/messages.md#some-fact"
     )
     assert not isinstance(raised.value, CompilationError)
 

@@ -42,8 +42,9 @@ def refused() -> Callable[[str], AbstractContextManager[None]]:
             yield
         message = str(raised.value.msg)
         assert message[: len(fact) + 18] == f"backfilled_mv mv: {fact}", message
-        # Every refusal says what the user should change, and is one text without line breaks.
-        assert re.fullmatch(r"backfilled_mv mv: .+\. \w.+\.", message), message
+        # Every refusal says what the user should change, and its second line is where to read more.
+        lines = r"backfilled_mv mv: .+\. \w.+\.\nSee docs/messages\.md#[a-z]+(-[a-z]+)+"
+        assert re.fullmatch(lines, message), message
 
     return refused
 

@@ -5,8 +5,7 @@
         {%- if own.upstream.render() != upstream.relation.render() -%}
             {%- do dbt_backfill.refuse(
                 'its query reads ' ~ upstream.relation.render() ~ ', but the changes of ' ~ own.upstream.render() ~ ' are landed in ' ~ own.rendered,
-                'Write the names of other PostgreSQL tables in the model without source() or ref()'
-            ) -%}
+                'Write the names of other PostgreSQL tables in the model without source() or ref()', id='landing-other-upstream') -%}
         {%- endif -%}
         {%- do dbt_backfill.run_landing(dbt_backfill.new_landing(own.slot, all), {'batch_rows': 100000, 'wal_warning_mb': 1024}) -%}
         {{ return(true) }}
@@ -43,8 +42,7 @@
                     "its change_feed sets 'slot', but the model depends on several PostgreSQL tables or on none, or not on "
                         ~ (feed.relation or 'a relation of change_feed'),
                     'Correct the query and the change_feed as in docs/postgres.md. If a hook or a macro of the model reads another PostgreSQL table, '
-                        ~ 'write the name of that table without source() or ref()', mv=name
-                ) -%}
+                        ~ 'write the name of that table without source() or ref()', mv=name, id='landing-table-ambiguous') -%}
             {%- endif -%}
             {%- set upstream = upstreams[0] -%}
             {%- do all.append({
@@ -68,7 +66,7 @@
             {%- set shared, first, what = ('slot ' ~ slot, landed[0], 'are in different databases') if other.catalog != landed[0].catalog
                 else ('change table ' ~ rendered, same[0], 'are different tables') -%}
             {%- do dbt_backfill.refuse('its change_feed has the same ' ~ shared ~ ' as the model ' ~ first.name ~ ', but the upstreams of the two models '
-                ~ what, 'Give each of the two models its own slot or change table', mv=other.name) -%}
+                ~ what, 'Give each of the two models its own slot or change table', mv=other.name, id='landing-slot-shared') -%}
         {%- endfor -%}
     {%- endfor -%}
     {%- set temporary = "pg_create_logical_replication_slot('dbt_backfill_" ~ local_md5(invocation_id ~ slot)[:20] ~ "', 'wal2json', true)" -%}
@@ -155,7 +153,7 @@
         {%- if error -%}
             {%- do dbt_backfill.refuse('PostgreSQL cannot create a slot with the output plugin wal2json: ' ~ error,
                 'If wal2json is missing, install it on the server (Debian: postgresql-15-wal2json). If PostgreSQL has the setting '
-                    ~ 'output_plugin_libraries, add wal2json to it', mv=landing.tables[0].name) -%}
+                    ~ 'output_plugin_libraries, add wal2json to it', mv=landing.tables[0].name, id='slot-not-created') -%}
         {%- endif -%}
     {%- endif -%}
     {%- for table in known -%} {%- do tables.append(dbt_backfill.prepare_change_table(table)) -%} {%- endfor -%}
@@ -192,7 +190,7 @@
         {%- do dbt_backfill.check_distinct_name(table.facts, column, table.name) -%}
         {%- if column.name | lower in dbt_backfill.landed_columns() | map(attribute='name') | list -%}
             {%- do dbt_backfill.refuse(table.table ~ ' has a column ' ~ column.name ~ ', but landing adds a column of this name to the change table',
-                'Rename the column in PostgreSQL', mv=table.name) -%}
+                'Rename the column in PostgreSQL', mv=table.name, id='landing-column-reserved') -%}
         {%- elif column.name in shown and dbt_backfill.is_postgres_read_type(column) -%}
             {%- do columns.append({
                 'name': column.name, 'type': dbt_backfill.get_kept_type(dbt_backfill.get_plain_type(shown[column.name]), kind),
@@ -219,7 +217,8 @@
             {%- do added.append(column) -%}
         {%- elif column in columns and type | lower != column.type | lower -%}
             {%- do dbt_backfill.refuse('its change_feed ' ~ relation.render() ~ ' has ' ~ column.name ~ ' as ' ~ type ~ ', but ' ~ table.table ~ ' has it as '
-                ~ column.type, 'Drop ' ~ relation.render() ~ ': landing creates it again, and each model that reads it re-anchors', mv=table.name) -%}
+                ~ column.type, 'Drop ' ~ relation.render() ~ ': landing creates it again, and each model that reads it re-anchors', mv=table.name,
+                id='landing-column-type') -%}
         {%- endif -%}
     {%- endfor -%}
     {%- if added -%}

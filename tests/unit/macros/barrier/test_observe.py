@@ -11,6 +11,7 @@ from dbt.adapters.spark.relation import SparkRelation
 from dbt_common.exceptions import CompilationError
 
 from support.macros import Macros
+from support.messages import facts_of
 
 Observe = Callable[..., Any]
 
@@ -275,7 +276,7 @@ def test_the_way_out_of_a_next_generation_leaves_the_mv_in_use(
     with pytest.raises(CompilationError) as raised:
         observe(exist, properties, epoch=1)
 
-    message = str(raised.value.msg)
+    message = facts_of(raised.value.msg)
     assert hint in message
     drop = "drop_backfill --args '{model: mv, generation: next}'."
     assert message.endswith(hint if properties == {} else drop)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from dbt_common.exceptions import CompilationError
 
 from support.macros import Macros
+from support.messages import facts_of
 
 
 def node(name: str, package: str = "ours", **config: Any) -> dict[str, Any]:
@@ -36,7 +37,7 @@ def graph(macros: Macros) -> Callable[..., None]:
 def refusal(macros: Macros, macro: str, *arguments: Any) -> str:
     with pytest.raises(CompilationError) as raised:
         macros.call(macro, *arguments)
-    return str(raised.value.msg)
+    return facts_of(raised.value.msg)
 
 
 @pytest.mark.parametrize("name", ["mv", "ours.mv"])
@@ -104,3 +105,39 @@ def test_the_maker_of_a_table_is_found_by_its_alias_in_any_case_of_letters(
 
     assert macros.call("find_maker", up)["name"] == "seeded"
     assert macros.call("find_maker", up, ["model"]) is None
+
+
+@pytest.mark.parametrize("url", [None, "https://docs.example.com/messages.html"])
+@pytest.mark.parametrize("adapter", ["spark", "spark_backfill"])
+def test_the_last_line_of_a_refusal_is_the_place_to_read(
+    macros: Macros, url: str | None, adapter: str
+) -> None:
+    if url:
+        macros.context["var"] = {"backfill_docs_url": url}.get
+    macros.context["adapter"] = SimpleNamespace(type=lambda: adapter, refuse=_raise)
+    with pytest.raises(CompilationError) as raised:
+        macros.call("refuse", "it has no key", "Name its key", id="key-missing")
+
+    assert raised.value.msg == (
+        "backfilled_mv mv: it has no key. Name its key.\n"
+        f"See {url or 'docs/messages.md'}#key-missing"
+    )
+
+
+def test_a_check_is_refused_with_its_id(macros: Macros) -> None:
+    checks = [
+        {"when": when, "id": id, "fact": "a fact", "change": "Change it"}
+        for when, id in [(False, "first-check"), (True, "second-check"), (True, "third-check")]
+    ]
+    with pytest.raises(CompilationError, match=r"#second-check$"):
+        macros.call("refuse_first", checks)
+
+
+def test_several_wrong_options_lead_to_the_first(macros: Macros) -> None:
+    macros.config.update(unique_key=None, check_key="no")
+    with pytest.raises(CompilationError, match=r"#unique-key-missing$"):
+        macros.call("read_config")
+
+
+def _raise(message: str) -> NoReturn:
+    raise CompilationError(message)

@@ -11,6 +11,7 @@ from dbt_common.exceptions import CompilationError
 
 from support.duck import Duck
 from support.macros import Macros, Table
+from support.messages import facts_of
 
 # The properties of an MV and of its state. A committed plan of `make_plan` has the same id.
 OURS = {"dbt_backfill.id": "b1", "dbt_backfill.format": "2"}
@@ -35,7 +36,7 @@ def lake(macros: Macros) -> None:
 def _refusal(macros: Macros, test: str) -> str:
     with pytest.raises(CompilationError) as raised:
         macros.call(f"test_{test}", macros.relation)
-    return str(raised.value.msg)
+    return facts_of(raised.value.msg)
 
 
 def _copy(macros: Macros) -> None:
@@ -130,7 +131,7 @@ def test_a_part_of_an_mv_is_not_tested(macros: Macros, test: str) -> None:
     with pytest.raises(CompilationError) as raised:
         macros.call(f"test_{test}", part)
 
-    assert raised.value.msg == (
+    assert facts_of(raised.value.msg) == (
         f"backfilled_mv {test}: this test checks the whole MV, but its config sets 'where': "
         f"{part}. Remove 'where' from this test."
     )

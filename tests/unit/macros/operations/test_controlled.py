@@ -8,8 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from dbt_common.exceptions import CompilationError
 
 from support.macros import Macros, Table
+from support.messages import facts_of
 
 SINCE = "2026-11-24 12:00"
 BY_BOB = {"set_by": "bob", "set_at": SINCE}
@@ -157,9 +159,9 @@ MODELS = (
 def test_wrong_arguments_are_refused(
     macros: Macros, operate: Operate, arguments: Any, message: str
 ) -> None:
-    with pytest.raises(Exception, match="backfilled_mv pause_backfill: ") as raised:
+    with pytest.raises(CompilationError) as raised:
         operate("pause_backfill", **arguments)
-    assert str(raised.value.msg) == f"backfilled_mv pause_backfill: {message}"  # type: ignore[attr-defined]
+    assert facts_of(raised.value.msg) == f"backfilled_mv pause_backfill: {message}"
     assert macros.statements == []
 
 

@@ -10,6 +10,7 @@ import pytest
 from dbt_common.exceptions import CompilationError
 
 from support.macros import Macros, Table
+from support.messages import facts_of
 
 WHOLE = ["mv", "progress", "barriers"]
 HOW = "Name one MV: --args '{model: my_mv}', or, if its model is gone, --args '{mv: my_schema.my_m"
@@ -79,7 +80,7 @@ def dropped(macros: Macros) -> list[str]:
 def refusal(drop: Drop, *nodes: dict[str, Any], **given: Any) -> str:
     with pytest.raises(CompilationError) as raised:
         drop(*nodes, **given)
-    return str(raised.value.msg)
+    return facts_of(raised.value.msg)
 
 
 def test_the_state_of_a_model_goes_last(macros: Macros, drop: Drop) -> None:

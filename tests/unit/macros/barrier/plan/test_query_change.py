@@ -103,7 +103,9 @@ def test_what_is_wrong_with_the_query_of_today_is_said_before_that_it_changed(
     """Otherwise a user would rebuild the MV for a query that is refused afterwards."""
     for name in ("observe_upstream", "analyze_query"):
         macros.stub(name, lambda *_: None)
-    macros.stub(broken, lambda *_: macros.call("refuse", "it cannot be followed", "Change it"))
+    macros.stub(
+        broken, lambda *_: macros.call("refuse", "it cannot be followed", "Change it", id="a-b")
+    )
     changed = {**OTHER_QUERY, "explained": False}
 
     with refused("it cannot be followed. Change it."):

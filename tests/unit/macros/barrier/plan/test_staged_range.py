@@ -13,6 +13,7 @@ from dbt_common.exceptions import CompilationError
 
 from support.duck import Duck
 from support.macros import Macros
+from support.messages import facts_of
 
 SCAN = "select * from up as source where source.`a` > 10 and source.`a` <= 99"
 
@@ -278,7 +279,7 @@ def test_a_table_of_others_is_refused_before_rows_are_staged(
     staging.reads, staging.waits = [READ], [WAITED]
     with pytest.raises(CompilationError) as raised:
         staging.take()
-    assert raised.value.msg == (
+    assert facts_of(raised.value.msg) == (
         "backfilled_mv mv: lake.mv has the name of its staged rows, but was not created by this "
         "package. Rename that table, or give the model another alias."
     )

@@ -80,7 +80,7 @@ def test_a_gap_is_one_of_the_feed_that_is_followed(gap: Callable[..., Any], feed
 def test_what_cannot_be_followed_after_its_gap_either_is_refused(
     gap: Callable[..., Any], feed: Any, refused: Any
 ) -> None:
-    refusal = {"fact": "lake.up has no change data feed", "change": "Give it one"}
+    refusal = {"fact": "lake.up has no change data feed", "change": "Give it one", "id": "a-b"}
     for arguments in [(), (feed, "the feed")]:
         with refused("lake.up has no change data feed. Give it one."):
             gap(*arguments, refusal=refusal)
