@@ -145,9 +145,10 @@ test-cluster: $(INSTALLED) java
 # An object store, which is large, as are the jars of its clients. Needs a JDK.
 .PHONY: test-stores
 test-stores: $(VENV)/.installed-stores java
-	$(BIN)/python -m pytest tests/stores --profile session-delta --all
+	$(BIN)/python -m pytest tests/stores/test_log_stores.py tests/stores/test_stores.py --profile session-delta --all
 	DBT_BACKFILL_LOG_STORE=conditional $(BIN)/python -m pytest tests/stores/test_stores.py --profile session-delta --all
 	$(BIN)/python -m pytest tests/stores/test_stores.py --profile session-iceberg --all
+	$(BIN)/python -m pytest tests/stores/test_format_2.py --profile session-iceberg --all
 	for catalog in rest hive glue; do DBT_BACKFILL_CATALOG=$$catalog \
 		$(BIN)/python -m pytest tests/stores/test_stores.py --profile session-iceberg --all || exit 1; done
 

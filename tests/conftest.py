@@ -229,7 +229,7 @@ def new_project(request, make_project):  # type: ignore[no-untyped-def]
     """Return a function that makes further projects for the test."""
     plugin = request.node.get_closest_marker("plugin") is not None
     adapter = "spark_backfill" if plugin else request.config.getoption("--adapter")
-    name = re.sub(r"\W+", "_", request.node.name).strip("_").lower()[:40]
+    name = re.sub(r"\W+", "_", request.node.name)[:40].strip("_").lower()
     return lambda: make_project(f"t{next(_schema_numbers)}_{name}", adapter)
 
 

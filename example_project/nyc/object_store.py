@@ -37,10 +37,13 @@ class ObjectStore:
     """SeaweedFS with one bucket, on free ports of 127.0.0.1. `with` starts and stops it.
 
     :param directory: for the files of the bucket and the log
+    :param iceberg_port: the port of SeaweedFS's own REST catalog of Iceberg, which keeps its tables
+        in the bucket `warehouse`; 0 for none
     """
 
     directory: Path
     port: int = field(default_factory=free_port)
+    iceberg_port: int = 0
     _process: Popen[bytes] | None = None
 
     @staticmethod
@@ -77,7 +80,9 @@ class ObjectStore:
             f"-dir={data}",
             *("-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-bucket={BUCKET}"),
             *(f"-s3.port={self.port}", f"-s3.port.grpc={free_port()}"),
-            *("-s3.port.iceberg=0", "-s3.port.lance=0", "-webdav=false", "-admin.ui=false"),
+            f"-s3.port.iceberg={self.iceberg_port}",
+            *(["-tableBucket=warehouse"] if self.iceberg_port else []),
+            *("-s3.port.lance=0", "-webdav=false", "-admin.ui=false"),
             "-master.telemetry=false",
             *ports,
         ]

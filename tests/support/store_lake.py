@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from nyc.object_store import BUCKET, ObjectStore
+from nyc.object_store import BUCKET, KEY, REGION, SECRET, ObjectStore
 from nyc.thrift_server import DELTA, ICEBERG, POSTGRESQL, postgresql_metastore
 
 from support.lake import SessionLake
@@ -67,6 +67,21 @@ def jdbc_catalog(store: ObjectStore, database: Database) -> dict[str, str]:
 def rest_catalog(store: ObjectStore, url: str) -> dict[str, str]:
     """Return the properties of an Iceberg REST catalog at a URL, whose tables are on S3."""
     return {"type": "rest", "uri": url, **s3(store)}
+
+
+def seaweedfs_catalog(store: ObjectStore) -> dict[str, str]:
+    """Return the properties of SeaweedFS's REST catalog, which stores no deletion vectors."""
+    return {
+        "type": "rest",
+        "uri": f"http://127.0.0.1:{store.iceberg_port}",
+        "warehouse": "s3://warehouse/",
+        "rest.sigv4-enabled": "true",
+        "rest.signing-name": "s3tables",
+        "rest.signing-region": REGION,
+        "rest.access-key-id": KEY,
+        "rest.secret-access-key": SECRET,
+        **s3(store),
+    }
 
 
 def hive_catalog(store: ObjectStore, url: str) -> dict[str, str]:

@@ -74,7 +74,9 @@
     {%- if adapter.type() == 'databricks' or flags.WHICH == 'run-operation' -%} {{ return(none) }} {%- endif -%}
     {%- if backfill.options.file_format == 'iceberg' -%}
         {%- set catalog = 'spark.sql.catalog.' ~ (dbt_backfill.get_catalog(backfill.mv) or settings.get('spark.sql.defaultCatalog', 'spark_catalog')) -%}
-        {%- set is_hadoop = settings.get(catalog ~ '.type') == 'hadoop' or settings.get(catalog ~ '.catalog-impl', '').endswith('.HadoopCatalog') -%}
+        {%- set type = settings.get(catalog ~ '.type') or settings.get(catalog ~ '.catalog-impl', '').split('.') | last -%}
+        {%- if type in ['rest', 'RESTCatalog'] and not existing -%} {%- do dbt_backfill.check_format_3(backfill) -%} {%- endif -%}
+        {%- set is_hadoop = type in ['hadoop', 'HadoopCatalog'] -%}
         {%- set is_safe, other = not is_hadoop or settings.get(catalog ~ '.lock-impl'), 'use another type of catalog' -%}
         {%- set location, store = settings.get(catalog ~ '.warehouse') or '', 'an Iceberg catalog of the type hadoop' -%}
     {%- else -%}
@@ -97,6 +99,28 @@
                 ~ ' loses commits if two Spark drivers write at the same time, such as two dbt processes with the method session. Let one driver, such '
                 ~ 'as one Thrift server, do all writes, or ' ~ other
         ) -%}
+    {%- endif -%}
+{% endmacro %}
+
+
+{#-
+    Refuse a REST catalog that cannot store a table of Iceberg's format 3 with a deleted row. Its server must know the format, and may check the names of
+    files. Only a trial shows it: a table of two rows, from which one is deleted. Without the trial, the second barrier would end with an error of the
+    server. Other catalogs store only where the metadata of a table is. Without the adapter, the run ends with Spark's own error.
+-#}
+{% macro check_format_3(backfill) %}
+    {%- set properties, name = dbt_backfill.mv_table_properties([], ''), backfill.get('name') or dbt_backfill.get_model_name(model) -%}
+    {%- if properties['format-version'] | string != '3' or properties['write.delete.mode'] != 'merge-on-read' -%} {{ return(none) }} {%- endif -%}
+    {%- set trial = backfill.mv.incorporate(path={'identifier': 'dbt_backfill_trial_' ~ local_md5(invocation_id ~ backfill.mv.render())}).render() -%}
+    {%- set change = "Set tblproperties={'format-version': '2'}, see docs/platforms.md#iceberg-catalogs" -%}
+    {%- do log(name ~ ': trying to store format 3 in the catalog. If Spark reports an error here: ' ~ change, info=adapter.type() != 'spark_backfill') -%}
+    {%- set clauses = " using iceberg tblproperties ('format-version' = '3', 'write.delete.mode' = 'merge-on-read')" -%}
+    {%- set created = dbt_backfill.try_table('try format 3', 'create table ' ~ trial ~ clauses ~ ' as select id from range(0, 2, 1, 1)') -%}
+    {%- set deleted = created if created.error else dbt_backfill.try_table('try a deletion', 'delete from ' ~ trial ~ ' where id = 0') -%}
+    {%- do dbt_backfill.try_table('drop the trial', 'drop table if exists ' ~ trial ~ ' purge') -%}
+    {%- if deleted.error -%}
+        {%- do dbt_backfill.refuse('the catalog cannot store deleted rows in a table of format 3 of Iceberg: '
+            ~ deleted.error.strip().split('\n')[0], change, mv=name) -%}
     {%- endif -%}
 {% endmacro %}
 
