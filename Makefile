@@ -113,6 +113,7 @@ test: lint docs jars
 SHARD ?=
 test-all: lint docs jars
 	@$(LANES) all --shard '$(SHARD)'
+	$(if $(filter-out 1/%,$(SHARD)),@true,$(MAKE) test-stores-short)
 
 LANES = PYTHONPATH=tests:example_project DBT_BACKFILL_HISTORIES=$${DBT_BACKFILL_HISTORIES:-$(HISTORIES)} \
 	$(BIN)/python -m support.lanes
@@ -141,6 +142,13 @@ test-cluster: $(INSTALLED) java
 	DBT_BACKFILL_CLUSTER=1 $(BIN)/python -m pytest tests/exactness/test_cluster.py
 	DBT_BACKFILL_CLUSTER=1 $(BIN)/python -m pytest tests/exactness/test_cluster.py --profile session-iceberg
 	DBT_BACKFILL_CLUSTER=1 $(BIN)/python -m pytest tests/exactness/test_cluster.py --profile thrift-delta
+
+# Ten minutes of `make test-stores`; the first part of `make test-all` runs it too.
+.PHONY: test-stores-short
+test-stores-short: $(VENV)/.installed-stores java
+	DBT_BACKFILL_HISTORIES=1 $(BIN)/python -m pytest tests/stores/test_stores.py -k 'every_version or killed' --profile session-delta --all
+	DBT_BACKFILL_HISTORIES=1 DBT_BACKFILL_CATALOG=rest $(BIN)/python -m pytest tests/stores/test_stores.py -k 'every_version or killed' \
+		--profile session-iceberg --all
 
 # An object store, which is large, as are the jars of its clients. Needs a JDK.
 .PHONY: test-stores
