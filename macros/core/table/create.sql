@@ -120,7 +120,7 @@
     {%- do dbt_backfill.try_table('drop the trial', 'drop table if exists ' ~ trial ~ ' purge') -%}
     {%- if deleted.error -%}
         {%- do dbt_backfill.refuse('the catalog cannot store deleted rows in a table of format 3 of Iceberg: '
-            ~ deleted.error.strip().split('\n')[0], change, mv=name) -%}
+            ~ deleted.error.strip().split('\n')[0], change, mv=name, id='catalog-format-3') -%}
     {%- endif -%}
 {% endmacro %}
 
