@@ -98,3 +98,69 @@ def test_a_hadoop_catalog_of_iceberg_on_s3_is_warned_of(check: Any) -> None:
     assert check({**HADOOP, **WAREHOUSE, **lock}, file_format="iceberg") == []
     assert check({**HADOOP}, file_format="iceberg") == []
     assert check({**WAREHOUSE}, file_format="iceberg") == []
+
+
+REST = {"spark.sql.catalog.spark_catalog.type": "rest"}
+TYPE = "spark.sql.catalog.spark_catalog.catalog-impl"
+
+
+@pytest.fixture
+def iceberg(options: dict[str, Any], macros: Macros) -> Macros:
+    options["file_format"] = macros.config["file_format"] = "iceberg"
+    return macros
+
+
+def test_a_rest_catalog_gets_a_table_of_format_3_and_a_deletion(
+    iceberg: Macros, backfill: dict[str, Any]
+) -> None:
+    iceberg.call("check_store", backfill, REST, None)
+
+    created, deleted, dropped = (str(statement.sql) for statement in iceberg.statements)
+    assert "create table lake.dbt_backfill_trial_" in created
+    assert "'format-version' = '3', 'write.delete.mode' = 'merge-on-read'" in created
+    assert "delete from lake.dbt_backfill_trial_" in deleted
+    assert "drop table if exists lake.dbt_backfill_trial_" in dropped
+    assert "Set tblproperties={'format-version': '2'}" in iceberg.logged[0]
+
+
+@pytest.mark.parametrize("fails", ["create", "delete"])
+def test_a_rest_catalog_without_format_3_is_refused(
+    iceberg: Macros, backfill: dict[str, Any], refused: Any, fails: str
+) -> None:
+    sent = []
+
+    def attempt(sql: str) -> dict[str, Any]:
+        sent.append(sql.splitlines()[1].split()[0])
+        return {"table": None, "error": "Forbidden\n at org" if sent[-1] == fails else None}
+
+    refuse = iceberg.context["exceptions"].raise_compiler_error
+    iceberg.context["adapter"] = SimpleNamespace(
+        type=lambda: "spark_backfill", attempt=attempt, refuse=refuse
+    )
+    with refused("the catalog cannot store deleted rows in a table of format 3 of Iceberg: Forb"):
+        iceberg.call("check_store", backfill, {TYPE: "org.apache.iceberg.rest.RESTCatalog"}, None)
+
+    assert sent == (["create"] if fails == "create" else ["create", "delete"]) + ["drop"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "properties", "exists"),
+    [
+        ({"spark.sql.catalog.spark_catalog.type": "hive"}, {}, False),
+        (REST, {"format-version": "2"}, False),
+        (REST, {"write.delete.mode": "copy-on-write"}, False),
+        (REST, {}, True),
+    ],
+)
+def test_no_trial_is_made_where_nothing_could_be_found(
+    iceberg: Macros,
+    backfill: dict[str, Any],
+    settings: dict[str, str],
+    properties: dict[str, str],
+    exists: bool,
+) -> None:
+    iceberg.config["tblproperties"] = properties
+
+    iceberg.call("check_store", backfill, settings, iceberg.relation if exists else None)
+
+    assert iceberg.statements == iceberg.logged == []
