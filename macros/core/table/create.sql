@@ -112,7 +112,7 @@
     {%- set properties, name = dbt_backfill.mv_table_properties([], ''), backfill.get('name') or dbt_backfill.get_model_name(model) -%}
     {%- if properties['format-version'] | string != '3' or properties['write.delete.mode'] != 'merge-on-read' -%} {{ return(none) }} {%- endif -%}
     {%- set trial = backfill.mv.incorporate(path={'identifier': 'dbt_backfill_trial_' ~ local_md5(invocation_id ~ backfill.mv.render())}).render() -%}
-    {%- set change = "Set tblproperties={'format-version': '2'}, see docs/platforms.md#iceberg-catalogs" -%}
+    {%- set change = "Set tblproperties={'format-version': '2'}" -%}
     {%- do log(name ~ ': trying to store format 3 in the catalog. If Spark reports an error here: ' ~ change, info=adapter.type() != 'spark_backfill') -%}
     {%- set clauses = " using iceberg tblproperties ('format-version' = '3', 'write.delete.mode' = 'merge-on-read')" -%}
     {%- set created = dbt_backfill.try_table('try format 3', 'create table ' ~ trial ~ clauses ~ ' as select id from range(0, 2, 1, 1)') -%}
@@ -120,7 +120,7 @@
     {%- do dbt_backfill.try_table('drop the trial', 'drop table if exists ' ~ trial ~ ' purge') -%}
     {%- if deleted.error -%}
         {%- do dbt_backfill.refuse('the catalog cannot store deleted rows in a table of format 3 of Iceberg: '
-            ~ deleted.error.strip().split('\n')[0], change, mv=name, id='catalog-format-3') -%}
+            ~ deleted.error.strip().split('\n')[0], change, mv=name, id='catalog-iceberg-format') -%}
     {%- endif -%}
 {% endmacro %}
 
