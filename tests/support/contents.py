@@ -27,7 +27,8 @@ OUTSIDE = {
 """The pages of the site whose files are outside docs/. The contents do not list their sections."""
 NOT_LISTED = {"index.md", "contents.md"}
 
-_ENTRY = re.compile(r"^\* \[(.+)\]\((\S+\.md)\): (.+)$", re.MULTILINE)
+# A person may break the text of an entry into several lines. The lines of sections begin with `*`.
+_ENTRY = re.compile(r"^\* \[(.+)\]\((\S+\.md)\): (.+(?:\n +[^*\s].*)*)$", re.MULTILINE)
 
 
 def prose(page: Path) -> str:
@@ -55,7 +56,7 @@ def read_groups(nav: list[dict[str, Any]]) -> Iterator[tuple[str, list[str]]]:
 
 def write_contents(text: str) -> str:
     """Return the contents with all pages. A page without a text gets `…`."""
-    texts = {target: about for _, target, about in _ENTRY.findall(text)}
+    texts = {target: " ".join(about.split()) for _, target, about in _ENTRY.findall(text)}
     lines = [text.partition("\n## ")[0].rstrip(), ""]
     nav = yaml.safe_load((REPOSITORY / "mkdocs.yml").read_text())["nav"]
     for group, pages in read_groups(nav):

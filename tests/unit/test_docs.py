@@ -62,6 +62,15 @@ def test_the_contents_list_every_page_and_section_in_the_order_of_the_site() -> 
     assert "): …\n" not in contents, "say what this page is about"
 
 
+def test_a_text_of_the_contents_may_have_several_lines() -> None:
+    contents = CONTENTS.read_text()
+    entry = next(line for line in contents.splitlines() if "](limits.md): " in line)
+    wrapped = entry.replace(", what a run", ",\n  what a run").replace(" and the", "\n  and the")
+    assert wrapped.count("\n") == 2
+
+    assert write_contents(contents.replace(entry, wrapped)) == write_contents(contents)
+
+
 def test_the_site_has_every_page() -> None:
     text = (REPOSITORY / "mkdocs.yml").read_text()
     nav = re.findall(r"^ +- (?:\w+: )?(\S+\.md)$", text, re.MULTILINE)
