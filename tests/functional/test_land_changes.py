@@ -927,6 +927,39 @@ def test_a_live_table_is_read_through_a_view_and_an_ephemeral_model(landed: Land
     assert landed.project.rows("select * from {schema}.staged_mv") == landed.project.rows(wanted)
 
 
+def test_audit_columns_of_a_live_table_are_of_the_run_that_wrote_the_row(landed: Landed) -> None:
+    rows = "select i, 'a' from generate_series(1, 60) as i"
+    landed.table("audited", "id int primary key, a text", rows=rows)
+    text = MODEL.format(
+        table="audited",
+        columns="id, a, current_timestamp() as loaded_at, '{{ invocation_id }}' as run_id",
+        slot="slot_audited",
+        key="id",
+    ).replace("unique_key", "volatile_columns=['loaded_at', 'run_id'], unique_key")
+    landed.project.write({"audited_mv": text})
+    runs = "select id, run_id, loaded_at is null from {schema}.audited_mv"
+    landed.project.run("--select", "audited_mv")
+    first = {row[0]: row[1] for row in landed.project.rows(runs)}
+    assert len(first) == 25 and len({*first.values()}) == 1
+
+    landed.database.sql("update audited set a = 'b' where id in (2, 50)")
+    landed.database.sql("delete from audited where id = 3")
+    landed.land("audited")
+    said = landed.project.run("--select", "audited_mv").output
+    landed.project.run("--select", "audited_mv")
+
+    assert "re-anchored" not in said
+    rows_now = landed.project.rows(runs)
+    assert not any(is_null for _, _, is_null in rows_now)
+    now = {key: run for key, run, _ in rows_now}
+    assert {key for key in now if now[key] == first.get(key)} == {1, *range(4, 26)}
+    assert now[2] != first[2] and now[2] == now[50]
+    wanted = f"select id, a from {landed.catalog}.public.audited"
+    assert landed.project.rows("select id, a from {schema}.audited_mv") == landed.project.rows(
+        wanted
+    )
+
+
 def test_what_is_left_of_a_backfill_of_a_live_table_is_explained(landed: Landed) -> None:
     rows = "select i from generate_series(1, 60) as i"
     landed.table("explained", "id int primary key", rows=rows)
