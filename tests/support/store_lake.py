@@ -92,7 +92,7 @@ def hive_catalog(store: ObjectStore, url: str) -> dict[str, str]:
 def glue_catalog(store: ObjectStore, url: str) -> dict[str, str]:
     """Return the properties of an Iceberg catalog in AWS Glue, whose tables are on S3."""
     return {
-        "catalog-impl": "org.apache.iceberg.aws.glue.GlueCatalog",
+        "type": "glue",
         "glue.endpoint": url,
         "warehouse": f"s3://{BUCKET}/glue",
         **s3(store),
