@@ -18,6 +18,7 @@ public class HiveMetastore {
         conf.set("javax.jdo.option.ConnectionURL", "jdbc:derby:memory:metastore;create=true");
         conf.set("hive.metastore.schema.verification", "false");
         conf.set("datanucleus.schema.autoCreateAll", "true");
+        conf.set("datanucleus.connectionPoolingType", "HikariCP");  // Spark lacks the default one
         for (int i = 1; i < arguments.length; i++) {
             String[] setting = arguments[i].split("=", 2);
             conf.set(setting[0], setting[1]);
