@@ -169,6 +169,9 @@ class Project:
         if self.packages is not None:
             # The path must be the same in each project; otherwise dbt would parse all macros again.
             (self.root / PACKAGES).symlink_to(self.packages, target_is_directory=True)
+            # dbt 1.12 counts the installed packages.
+            package = {"local": str(REPOSITORY)}
+            self._write_yaml(self.root / "packages.yml", {"packages": [package]})
         if self.parsed is not None:
             (self.root / "target").mkdir()
             shutil.copy(self.parsed, self.root / "target")
