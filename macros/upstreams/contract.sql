@@ -115,7 +115,7 @@
 {% endmacro %}
 
 
-{#- Return a gap of a feed: {'reason': why changes are missing, as the end of a sentence, 'refusal': {'fact', 'change'} for refuse, if later changes
+{#- Return a gap of a feed: {'reason': why changes are missing, as the end of a sentence, 'refusal': {'fact', 'change', 'id'} for refuse, if later changes
     cannot be followed either; usually none}. -#}
 {% macro new_gap(reason, refusal=none) %}
     {{ return({'reason': reason, 'refusal': refusal}) }}

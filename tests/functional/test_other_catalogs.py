@@ -47,7 +47,10 @@ def dispatch(project: Project) -> None:
 @pytest.mark.plugin
 @pytest.mark.core
 def test_sources_and_models_have_a_database(project: Project) -> None:
-    """An MV of another catalog, its state, a table over it, and the commands that name them."""
+    """An MV of another catalog, its state, a table over it, a seed, and the commands for them.
+
+    Tables of the same names in the session's own catalog stay as they are.
+    """
     catalog, schema = place(project)
     people, other = create_people(project), OTHER[project.file_format]
     write_source(project, database=catalog, schema=schema)
@@ -59,10 +62,21 @@ def test_sources_and_models_have_a_database(project: Project) -> None:
             "mv": model(QUERY, backfill_rate_limit=2, **options),
             "counts": f"{table} select count(*) as people from {{{{ ref('mv') }}}}",
         },
-        properties=data_tests(project, "mv"),
+        properties={
+            **data_tests(project, "mv"),
+            "seeds": [{"name": "codes", "config": options}],
+        },
+        files={"seeds/codes.csv": "id,code\n1,x\n"},
     )
+    namesakes = ("mv", "counts", "codes")
+    for name in namesakes:
+        project.create_table(name, "kept int")
+        project.sql(f"insert into {{schema}}.{name} values (7)")
 
     assert project.run().message("mv") == "BARRIER 1 (66.7 %)"
+    assert "2 rows" in project.operation("explain_backfill", model="mv").output
+    for _ in range(2):
+        project.dbt("seed")
     project.sql(f"delete from {people} where id = 1")
     project.run()
     assert project.run().message("mv") == "CAUGHT UP"
@@ -71,13 +85,15 @@ def test_sources_and_models_have_a_database(project: Project) -> None:
     assert sorted(project.rows(f"select * from {mv}")) == [(2, "B"), (3, "C")]
     assert project.rows(f"select people from {catalog}.{schema}.counts") == [(2,)]
     assert project.value(f"select max(epoch) from {mv}__progress") == 2
-    assert not project.exists("mv") and not project.exists("counts")
+    assert project.rows(f"select * from {catalog}.{schema}.codes") == [(1, "x")]
     project.test("--select", "mv")
     assert "no orphans" in project.operation("backfill_orphans").output
     project.run("--full-refresh")
     project.dbt("docs", "generate")
     project.operation("drop_backfill", model="mv")
     assert not project.rows(f"show tables in {catalog}.{schema} like 'mv*'")
+    for name in namesakes:
+        assert project.rows(f"select * from {{schema}}.{name}") == [(7,)]
 
 
 def test_a_schema_begins_with_a_catalog(project: Project) -> None:

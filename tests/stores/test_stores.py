@@ -1,8 +1,9 @@
 """On an object store every version of an MV is exact: in random histories, after kills, and if two
 Spark drivers run the model at the same time.
 
-Only `make test-stores` runs these tests, with Delta on S3 and with Iceberg in several catalogs. The
-variables of test_random_histories.py and test_real_kills.py apply here too.
+`make test-stores` runs these tests, and `make test-all` some of them: with Delta on S3, and with
+Iceberg in several catalogs. The variables of test_random_histories.py and test_real_kills.py apply
+here too.
 
 DBT_BACKFILL_CATALOG=rest             Iceberg's catalog: jdbc (the default), rest, hive or glue
 DBT_BACKFILL_LOG_STORE=conditional    Delta commits by conditional writes, so several drivers may
@@ -66,6 +67,7 @@ def catalog(
         with glue_server(directory) as url:
             yield glue_catalog(store, url)
     else:
+        assert CATALOG == "jdbc", f"there is no catalog {CATALOG}"
         yield jdbc
 
 

@@ -124,4 +124,8 @@ def _started(directory: Path, port: int, command: Sequence[str]) -> Iterator[Non
         yield
     finally:
         process.terminate()
-        process.wait(STOP_SECONDS)
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

@@ -29,7 +29,7 @@ def render(page: str, said: dict[str, Error] | None = None) -> str:
     said = errors() if said is None else said
     lines = page.splitlines()
     explained = dict(_explained(page))
-    for id in said.keys() - explained.keys():
+    for id in [id for id in said if id not in explained]:
         lines.insert(_place(lines, id, said), f'| <a id="{id}"></a>` ` |  |  |')
     shown = []
     is_generated = False

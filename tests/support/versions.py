@@ -94,7 +94,11 @@ def install(versions: Versions) -> Path:
 
 def run(versions: Versions, profile: str, arguments: Sequence[str]) -> str:
     """Run the tests of a row on a profile, print their output, and return pytest's last line."""
-    command = [str(install(versions)), "-m", "pytest", *SUITES, "--profile", profile]
+    try:
+        python = install(versions)
+    except (subprocess.CalledProcessError, OSError) as error:
+        return f"{versions.name} | {profile} | not installed | {error}"
+    command = [str(python), "-m", "pytest", *SUITES, "--profile", profile]
     environment = {"PYTHONPATH": "tests:example_project", "DBT_BACKFILL_HISTORIES": "2"}
     started = time.monotonic()
     done = subprocess.run(

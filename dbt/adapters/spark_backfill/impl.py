@@ -15,7 +15,7 @@ from dbt.adapters.spark_backfill.__version__ import version
 from dbt.adapters.spark_backfill.config import SparkBackfillConfig
 from dbt.adapters.spark_backfill.connections import SparkBackfillConnectionManager
 from dbt.adapters.spark_backfill.errors import RefusalError, SparkStatementError
-from dbt.adapters.spark_backfill.relation import SparkBackfillRelation
+from dbt.adapters.spark_backfill.relation import SparkBackfillRelation, with_catalog
 from dbt.adapters.spark_backfill.response import BarrierResponse
 
 # agate passes integers to Jinja as Decimal, and run_results.json would have them as strings.
@@ -52,7 +52,21 @@ class SparkBackfillAdapter(SparkAdapter):
         if "." not in schema:
             return found
         path = {"schema": schema}
-        return [relation.incorporate(path=path) for relation in found]  # type: ignore[no-untyped-call]
+        # dbt compares the names of tables it has created in lower case, as Spark does.
+        return [
+            relation.incorporate(path=path, dbt_created=True)  # type: ignore[no-untyped-call]
+            for relation in found
+        ]
+
+    def get_relation(
+        self, database: str | None, schema: str, identifier: str
+    ) -> BaseRelation | None:
+        """Return a table or view from dbt's cache; None if it does not exist.
+
+        dbt-spark's own method ignores the database. With it, dbt would drop or replace a table of
+        that name in the session's catalog.
+        """
+        return super().get_relation(None, with_catalog(database, schema), identifier)  # type: ignore[arg-type]
 
     @available
     def barrier_response(self, message: str, **values: Any) -> BarrierResponse:

@@ -26,6 +26,9 @@ class SparkBackfillRelation(SparkRelation):
         **kwargs: Any,
     ) -> SparkBackfillRelation:
         """Return a relation whose schema begins with the database, if there is a database."""
-        if database and schema and database != schema:
-            schema, database = f"{database}.{schema}", None
-        return super().create(database, schema, identifier, type, **kwargs)
+        return super().create(None, with_catalog(database, schema), identifier, type, **kwargs)
+
+
+def with_catalog(database: str | None, schema: str | None) -> str | None:
+    """Return the schema with its catalog: `lake.raw`; the schema itself without a database."""
+    return f"{database}.{schema}" if database and schema else schema

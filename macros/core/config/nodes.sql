@@ -74,9 +74,12 @@
 {% endmacro %}
 
 
-{#- Return the relation of a model, seed, snapshot or source of the graph. The relation is quoted if the definition of the source says so. -#}
+{#- Return the relation of a model, seed, snapshot or source of the graph. The relation is quoted if the definition of the source says so. dbt-spark
+    fails if a relation has a database. -#}
 {% macro get_node_relation(node) %}
-    {%- set relation = api.Relation.create(node.get('database'), node.schema, node.get('identifier') or node.get('alias') or node.name) -%}
+    {%- set relation = api.Relation.create(
+        node.get('database') if adapter.type() == 'spark_backfill' else none, node.schema, node.get('identifier') or node.get('alias') or node.name
+    ) -%}
     {%- set quoting = node.get('quoting') or {} -%}
     {%- if quoting.get('schema') -%} {%- set relation = relation.quote(schema=true) -%} {%- endif -%}
     {{ return(relation.quote(identifier=true) if quoting.get('identifier') else relation) }}

@@ -217,7 +217,8 @@
         'Set a pre_hook, which runs in the same session': ['sql_header'],
         'Set a post_hook that alters the table': ['databricks_tags', 'row_filter'],
     } -%}
-    {%- if this is not defined or this.database is none and not this.schema.startswith((options.get('database') or '') ~ '.') -%}
+    {%- set relation = this if this is defined else dbt_backfill.get_node_relation(model) -%}
+    {%- if relation.database is none and not relation.schema.startswith((options.get('database') or '') ~ '.') -%}
         {%- do instead.update({'Remove it, or follow "Other catalogs" in docs/profiles.md: dbt-spark knows no database': ['database']}) -%}
     {%- endif -%}
     {%- set without_effect = {} -%}

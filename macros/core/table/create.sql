@@ -74,9 +74,9 @@
     {%- if adapter.type() == 'databricks' or flags.WHICH == 'run-operation' -%} {{ return(none) }} {%- endif -%}
     {%- if backfill.options.file_format == 'iceberg' -%}
         {%- set catalog = 'spark.sql.catalog.' ~ (dbt_backfill.get_catalog(backfill.mv) or settings.get('spark.sql.defaultCatalog', 'spark_catalog')) -%}
-        {%- set type = settings.get(catalog ~ '.type') or settings.get(catalog ~ '.catalog-impl', '').split('.') | last -%}
-        {%- if type in ['rest', 'RESTCatalog'] and not existing -%} {%- do dbt_backfill.check_format_3(backfill) -%} {%- endif -%}
-        {%- set is_hadoop = type in ['hadoop', 'HadoopCatalog'] -%}
+        {%- set type = (settings.get(catalog ~ '.type') or settings.get(catalog ~ '.catalog-impl', '').split('.') | last) | lower -%}
+        {%- if type in ['rest', 'restcatalog'] and not existing -%} {%- do dbt_backfill.check_format_3(backfill) -%} {%- endif -%}
+        {%- set is_hadoop = type in ['hadoop', 'hadoopcatalog'] -%}
         {%- set is_safe, other = not is_hadoop or settings.get(catalog ~ '.lock-impl'), 'use another type of catalog' -%}
         {%- set location, store = settings.get(catalog ~ '.warehouse') or '', 'an Iceberg catalog of the type hadoop' -%}
     {%- else -%}
@@ -110,17 +110,19 @@
 -#}
 {% macro check_format_3(backfill) %}
     {%- set properties, name = dbt_backfill.mv_table_properties([], ''), backfill.get('name') or dbt_backfill.get_model_name(model) -%}
-    {%- if properties['format-version'] | string != '3' or properties['write.delete.mode'] != 'merge-on-read' -%} {{ return(none) }} {%- endif -%}
+    {%- if properties['format-version'] | string != '3' or properties['write.merge.mode'] != 'merge-on-read' -%} {{ return(none) }} {%- endif -%}
     {%- set trial = backfill.mv.incorporate(path={'identifier': 'dbt_backfill_trial_' ~ local_md5(invocation_id ~ backfill.mv.render())}).render() -%}
-    {%- set change = "Set tblproperties={'format-version': '2'}" -%}
-    {%- do log(name ~ ': trying to store format 3 in the catalog. If Spark reports an error here: ' ~ change, info=adapter.type() != 'spark_backfill') -%}
+    {%- set change = "Set tblproperties={'format-version': '2'} if the catalog or its store lacks format 3, or correct the error" -%}
+    {%- do log(name ~ ': trying format 3 of Iceberg in the table ' ~ trial ~ '. If Spark reports an error here: drop that table, if it exists. '
+        ~ change, info=adapter.type() != 'spark_backfill') -%}
     {%- set clauses = " using iceberg tblproperties ('format-version' = '3', 'write.delete.mode' = 'merge-on-read')" -%}
     {%- set created = dbt_backfill.try_table('try format 3', 'create table ' ~ trial ~ clauses ~ ' as select id from range(0, 2, 1, 1)') -%}
     {%- set deleted = created if created.error else dbt_backfill.try_table('try a deletion', 'delete from ' ~ trial ~ ' where id = 0') -%}
-    {%- do dbt_backfill.try_table('drop the trial', 'drop table if exists ' ~ trial ~ ' purge') -%}
+    {%- set dropped = dbt_backfill.try_table('drop the trial', 'drop table if exists ' ~ trial ~ ' purge') -%}
+    {%- if dropped.error -%} {%- do exceptions.warn('backfilled_mv ' ~ name ~ ': could not drop its trial table. Drop ' ~ trial) -%} {%- endif -%}
     {%- if deleted.error -%}
-        {%- do dbt_backfill.refuse('the catalog cannot store deleted rows in a table of format 3 of Iceberg: '
-            ~ deleted.error.strip().split('\n')[0], change, mv=name, id='catalog-iceberg-format') -%}
+        {%- do dbt_backfill.refuse('its trial of format 3 of Iceberg failed: ' ~ deleted.error.strip().split('\n')[0], change, mv=name,
+            id='catalog-iceberg-format') -%}
     {%- endif -%}
 {% endmacro %}
 

@@ -12,7 +12,7 @@ from dbt.adapters.spark_backfill.relation import SparkBackfillRelation
     [
         (None, "raw", "raw.orders"),
         ("lake", "raw", "lake.raw.orders"),
-        ("raw", "raw", "raw.orders"),  # dbt-spark allows this
+        ("raw", "raw", "raw.raw.orders"),
         (None, "lake.raw", "lake.raw.orders"),
     ],
 )

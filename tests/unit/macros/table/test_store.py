@@ -137,10 +137,27 @@ def test_a_rest_catalog_without_format_3_is_refused(
     iceberg.context["adapter"] = SimpleNamespace(
         type=lambda: "spark_backfill", attempt=attempt, refuse=refuse
     )
-    with refused("the catalog cannot store deleted rows in a table of format 3 of Iceberg: Forb"):
+    with refused("its trial of format 3 of Iceberg failed: Forbidden"):
         iceberg.call("check_store", backfill, {TYPE: "org.apache.iceberg.rest.RESTCatalog"}, None)
 
     assert sent == (["create"] if fails == "create" else ["create", "delete"]) + ["drop"]
+    assert not any("could not drop" in line for line in iceberg.logged)
+
+
+def test_a_trial_that_cannot_be_dropped_is_warned_of(
+    iceberg: Macros, backfill: dict[str, Any]
+) -> None:
+    def attempt(sql: str) -> dict[str, Any]:
+        return {"table": None, "error": "Forbidden" if "\ndrop" in sql else None}
+
+    adapter = SimpleNamespace(type=lambda: "spark_backfill", attempt=attempt)
+    iceberg.context["adapter"] = adapter
+    properties = {"write.delete.mode": "copy-on-write"}  # a barrier deletes rows by a MERGE
+    iceberg.config["tblproperties"] = properties
+
+    iceberg.call("check_store", backfill, REST, None)
+
+    assert "could not drop its trial table. Drop lake.dbt_backfill_trial_" in iceberg.logged[-1]
 
 
 @pytest.mark.parametrize(
@@ -148,7 +165,7 @@ def test_a_rest_catalog_without_format_3_is_refused(
     [
         ({"spark.sql.catalog.spark_catalog.type": "hive"}, {}, False),
         (REST, {"format-version": "2"}, False),
-        (REST, {"write.delete.mode": "copy-on-write"}, False),
+        (REST, {"write.merge.mode": "copy-on-write"}, False),
         (REST, {}, True),
     ],
 )
