@@ -12,7 +12,15 @@ import yaml
 from support.checks import assert_made_nothing, assert_refused, data_tests, model
 from support.project import Project
 
-pytestmark = pytest.mark.every_profile
+pytestmark = [
+    pytest.mark.every_profile,
+    pytest.mark.profiles(
+        "session-delta",
+        "session-iceberg",
+        "thrift-delta",
+        reason="the server of thrift-iceberg has one catalog",
+    ),
+]
 
 OTHER = {"delta": "iceberg", "iceberg": "delta"}
 QUERY = "select id, upper(name) as name from {{ source('other', 'people') }}"
@@ -45,7 +53,7 @@ def dispatch(project: Project) -> None:
 
 
 @pytest.mark.plugin
-@pytest.mark.core
+@pytest.mark.core("session-delta", "session-iceberg")
 def test_sources_and_models_have_a_database(project: Project) -> None:
     """An MV of another catalog, its state, a table over it, a seed, and the commands for them.
 
