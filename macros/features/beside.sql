@@ -103,7 +103,7 @@
 {#- Refuse a next generation with these columns if it could not replace the MV in use at the end. The location may have changed. Or a column of an
     Iceberg MV gets another type, which a Hive metastore does not allow. -#}
 {% macro check_replacement(backfill, columns) %}
-    {%- do dbt_backfill.check_location(backfill.mv) -%}
+    {%- do dbt_backfill.run_check_of_location(backfill.mv) -%}
     {%- if backfill.options.file_format == 'iceberg' and dbt_backfill.is_retyped(backfill.mv, columns) -%}
         {%- do dbt_backfill.refuse(
             'its query changes the type of a column of ' ~ backfill.mv.render() ~ ' (at the same position, or of the same name), '

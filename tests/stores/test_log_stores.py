@@ -1,7 +1,7 @@
 """Two processes commit versions of a Delta table on S3: which log stores lose commits?
 
 The processes have no Spark: they write as a Spark driver does, see `CommitRace.java`. These tests
-show why `check_store` warns and refuses.
+show why `run_check_of_store` warns and refuses.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@
         {%- do dbt_backfill.refuse_missing_state(backfill, properties) -%}
     {%- endif -%}
     {%- set observed = dbt_backfill.observe_existing(backfill, existing, settings, properties) -%}
-    {%- if should_full_refresh() -%} {%- do dbt_backfill.check_store(backfill, settings, existing.mv) -%} {%- endif -%}
+    {%- if should_full_refresh() -%} {%- do dbt_backfill.run_check_of_store(backfill, settings, existing.mv) -%} {%- endif -%}
     {{ return({'observed': observed}) }}
 {% endmacro %}
 
@@ -123,7 +123,7 @@
     MV can be made, see analyze_query. `settings`: the session's settings, see read_settings; `existing`: the table that is to become the MV. -#}
 {% macro observe_missing(backfill, settings, existing=none) %}
     {%- set analysis = dbt_backfill.check_key_order(backfill, dbt_backfill.analyze_query(backfill, dbt_backfill.new_analysis())) -%}
-    {%- do dbt_backfill.check_store(backfill, settings, existing) -%}
+    {%- do dbt_backfill.run_check_of_store(backfill, settings, existing) -%}
     {%- set settings = dbt_backfill.read_result_settings(settings) -%}
     {%- set id = local_md5(invocation_id ~ model.unique_id ~ modules.datetime.datetime.now()) -%}
     {%- set plan = dbt_backfill.new_plan(backfill, {'epoch': -1, 'committed': {'backfill_id': id}, 'settings': settings}, analysis, 'create') -%}

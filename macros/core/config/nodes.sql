@@ -74,8 +74,7 @@
 {% endmacro %}
 
 
-{#- Return the relation of a model, seed, snapshot or source of the graph. The relation is quoted if the definition of the source says so. dbt-spark
-    fails if a relation has a database. -#}
+{#- Return the relation of a node or source of the graph, quoted if its definition says so. dbt-spark fails if a relation has a database. -#}
 {% macro get_node_relation(node) %}
     {%- set relation = api.Relation.create(
         node.get('database') if adapter.type() == 'spark_backfill' else none, node.schema, node.get('identifier') or node.get('alias') or node.name
@@ -135,7 +134,7 @@
       id (string): the anchor of the message in docs/messages.md.
 -#}
 {% macro refuse(fact, change, mv=none, id=none) %}
-    {%- set see = '\nSee ' ~ var('backfill_docs_url', 'docs/messages.md') ~ '#' ~ id if id else '' -%}
+    {%- set see = '\nSee ' ~ var('backfill_docs_url', 'docs/messages.md') ~ '#' ~ id -%}
     {%- set message = 'backfilled_mv ' ~ (mv or dbt_backfill.get_model_name(model)) ~ ': ' ~ fact ~ '. ' ~ change ~ '.' ~ see -%}
     {#- dbt adds a line for each calling macro to a compiler error, but not to an error of the adapter. -#}
     {%- if adapter.type() == 'spark_backfill' -%} {%- do adapter.refuse(message) -%} {%- endif -%}

@@ -14,7 +14,7 @@
         {'id': 'partitioned-and-clustered', 'when': is_clustered and config.get('partition_by'),
          'fact': 'partition_by and clustered_by are both set, but a Delta table is either partitioned or clustered', 'change': 'Remove one of them'},
     ]) -%}
-    {%- do dbt_backfill.check_location(backfill.mv) -%}
+    {%- do dbt_backfill.run_check_of_location(backfill.mv) -%}
     {%- set names = columns | map(attribute='name') | map('lower') | list -%}
     {#- A next generation is checked with the table of the MV in use, because the next generation will replace this table. -#}
     {%- set existing = dbt_backfill.load_table(this) if dbt_backfill.get_file_format() == 'iceberg' else none -%}
@@ -39,7 +39,7 @@
 
 
 {#- Refuse to rebuild a Delta table at another location. Delta would refuse it only after the plan of the rebuild is stored. -#}
-{% macro check_location(mv) %}
+{% macro run_check_of_location(mv) %}
     {%- if dbt_backfill.get_file_format() != 'delta' or not config.get('location_root') -%} {{ return(none) }} {%- endif -%}
     {%- set found = dbt_backfill.read_location(mv, true) -%}
     {%- if not found -%} {{ return(none) }} {%- endif -%}
@@ -70,12 +70,12 @@
       settings (dict): the session's settings, see read_settings. Delta only reads the settings with which Spark was started.
       existing (relation or none): the existing table of the MV, with its location.
 -#}
-{% macro check_store(backfill, settings, existing) %}
+{% macro run_check_of_store(backfill, settings, existing) %}
     {%- if adapter.type() == 'databricks' or flags.WHICH == 'run-operation' -%} {{ return(none) }} {%- endif -%}
     {%- if backfill.options.file_format == 'iceberg' -%}
         {%- set catalog = 'spark.sql.catalog.' ~ (dbt_backfill.get_catalog(backfill.mv) or settings.get('spark.sql.defaultCatalog', 'spark_catalog')) -%}
         {%- set type = (settings.get(catalog ~ '.type') or settings.get(catalog ~ '.catalog-impl', '').split('.') | last) | lower -%}
-        {%- if type in ['rest', 'restcatalog'] and not existing -%} {%- do dbt_backfill.check_format_3(backfill) -%} {%- endif -%}
+        {%- if type in ['rest', 'restcatalog'] and not existing -%} {%- do dbt_backfill.run_trial_of_format_3(backfill) -%} {%- endif -%}
         {%- set is_hadoop = type in ['hadoop', 'hadoopcatalog'] -%}
         {%- set is_safe, other = not is_hadoop or settings.get(catalog ~ '.lock-impl'), 'use another type of catalog' -%}
         {%- set location, store = settings.get(catalog ~ '.warehouse') or '', 'an Iceberg catalog of the type hadoop' -%}
@@ -103,12 +103,10 @@
 {% endmacro %}
 
 
-{#-
-    Refuse a REST catalog that cannot store a table of Iceberg's format 3 with a deleted row. Its server must know the format, and may check the names of
-    files. Only a trial shows it: a table of two rows, from which one is deleted. Without the trial, the second barrier would end with an error of the
-    server. Other catalogs store only where the metadata of a table is. Without the adapter, the run ends with Spark's own error.
--#}
-{% macro check_format_3(backfill) %}
+{#- Refuse a REST catalog that cannot store a deleted row in a table of Iceberg's format 3. Its server must know the format, and may check the names of
+    files. Only a trial shows it: a table of two rows, from which one is deleted. Without the trial, the second barrier would fail. Other catalogs
+    store only where the metadata of a table is. Without the adapter, the run ends with Spark's own error. -#}
+{% macro run_trial_of_format_3(backfill) %}
     {%- set properties, name = dbt_backfill.mv_table_properties([], ''), backfill.get('name') or dbt_backfill.get_model_name(model) -%}
     {%- if properties['format-version'] | string != '3' or properties['write.merge.mode'] != 'merge-on-read' -%} {{ return(none) }} {%- endif -%}
     {%- set trial = backfill.mv.incorporate(path={'identifier': 'dbt_backfill_trial_' ~ local_md5(invocation_id ~ backfill.mv.render())}).render() -%}
@@ -116,12 +114,15 @@
     {%- do log(name ~ ': trying format 3 of Iceberg in the table ' ~ trial ~ '. If Spark reports an error here: drop that table, if it exists. '
         ~ change, info=adapter.type() != 'spark_backfill') -%}
     {%- set clauses = " using iceberg tblproperties ('format-version' = '3', 'write.delete.mode' = 'merge-on-read')" -%}
-    {%- set created = dbt_backfill.try_table('try format 3', 'create table ' ~ trial ~ clauses ~ ' as select id from range(0, 2, 1, 1)') -%}
-    {%- set deleted = created if created.error else dbt_backfill.try_table('try a deletion', 'delete from ' ~ trial ~ ' where id = 0') -%}
-    {%- set dropped = dbt_backfill.try_table('drop the trial', 'drop table if exists ' ~ trial ~ ' purge') -%}
-    {%- if dropped.error -%} {%- do exceptions.warn('backfilled_mv ' ~ name ~ ': could not drop its trial table. Drop ' ~ trial) -%} {%- endif -%}
-    {%- if deleted.error -%}
-        {%- do dbt_backfill.refuse('its trial of format 3 of Iceberg failed: ' ~ deleted.error.strip().split('\n')[0], change, mv=name,
+    {%- set error = dbt_backfill.try_table('try format 3', 'create table ' ~ trial ~ clauses ~ ' as select id from range(0, 2, 1, 1)').error -%}
+    {#- Only a table that this run has created is dropped. -#}
+    {%- if not error -%}
+        {%- set error = dbt_backfill.try_table('try a deletion', 'delete from ' ~ trial ~ ' where id = 0').error -%}
+        {%- set left = dbt_backfill.try_table('drop the trial', 'drop table if exists ' ~ trial ~ ' purge').error -%}
+        {%- if left -%} {%- do exceptions.warn('backfilled_mv ' ~ name ~ ': could not drop its trial table. Drop ' ~ trial) -%} {%- endif -%}
+    {%- endif -%}
+    {%- if error -%}
+        {%- do dbt_backfill.refuse('its trial of format 3 of Iceberg failed: ' ~ error.strip().split('\n')[0], change, mv=name,
             id='catalog-iceberg-format') -%}
     {%- endif -%}
 {% endmacro %}

@@ -288,7 +288,7 @@ def vnode_of() -> Callable[..., int]:
 @pytest.fixture
 def no_questions(macros: Macros) -> None:
     """Make all checks of the session and of the catalog in a first run succeed."""
-    for name in ("read_settings", "check_settings", "check_store", "read_result_settings"):
+    for name in ("read_settings", "check_settings", "run_check_of_store", "read_result_settings"):
         macros.stub(name, lambda *arguments: {})
 
 

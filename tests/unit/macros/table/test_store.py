@@ -29,7 +29,7 @@ def check(macros: Macros, backfill: dict[str, Any], options: dict[str, Any]) -> 
         found = ["lake", macros.relation.identifier, "false", information]
         macros.results = [[found] if table else [["Comment", ""], ["Location", location]]]
         existing = macros.relation if table else None
-        macros.call("check_store", backfill, dict(settings), existing)
+        macros.call("run_check_of_store", backfill, dict(settings), existing)
         assert len(macros.statements) == (file_format == "delta")
         return macros.logged
 
@@ -85,7 +85,7 @@ def test_the_location_root_of_the_model_counts(check: Any, macros: Macros) -> No
 def test_databricks_has_its_own_commit_service(macros: Macros, backfill: dict[str, Any]) -> None:
     macros.context["adapter"] = SimpleNamespace(type=lambda: "databricks")
 
-    macros.call("check_store", backfill, {}, None)
+    macros.call("run_check_of_store", backfill, {}, None)
 
     assert macros.logged == macros.statements == []
 
@@ -113,7 +113,7 @@ def iceberg(options: dict[str, Any], macros: Macros) -> Macros:
 def test_a_rest_catalog_gets_a_table_of_format_3_and_a_deletion(
     iceberg: Macros, backfill: dict[str, Any]
 ) -> None:
-    iceberg.call("check_store", backfill, REST, None)
+    iceberg.call("run_check_of_store", backfill, REST, None)
 
     created, deleted, dropped = (str(statement.sql) for statement in iceberg.statements)
     assert "create table lake.dbt_backfill_trial_" in created
@@ -138,9 +138,11 @@ def test_a_rest_catalog_without_format_3_is_refused(
         type=lambda: "spark_backfill", attempt=attempt, refuse=refuse
     )
     with refused("its trial of format 3 of Iceberg failed: Forbidden"):
-        iceberg.call("check_store", backfill, {TYPE: "org.apache.iceberg.rest.RESTCatalog"}, None)
+        iceberg.call(
+            "run_check_of_store", backfill, {TYPE: "org.apache.iceberg.rest.RESTCatalog"}, None
+        )
 
-    assert sent == (["create"] if fails == "create" else ["create", "delete"]) + ["drop"]
+    assert sent == (["create"] if fails == "create" else ["create", "delete", "drop"])
     assert not any("could not drop" in line for line in iceberg.logged)
 
 
@@ -155,7 +157,7 @@ def test_a_trial_that_cannot_be_dropped_is_warned_of(
     properties = {"write.delete.mode": "copy-on-write"}  # a barrier deletes rows by a MERGE
     iceberg.config["tblproperties"] = properties
 
-    iceberg.call("check_store", backfill, REST, None)
+    iceberg.call("run_check_of_store", backfill, REST, None)
 
     assert "could not drop its trial table. Drop lake.dbt_backfill_trial_" in iceberg.logged[-1]
 
@@ -178,6 +180,6 @@ def test_no_trial_is_made_where_nothing_could_be_found(
 ) -> None:
     iceberg.config["tblproperties"] = properties
 
-    iceberg.call("check_store", backfill, settings, iceberg.relation if exists else None)
+    iceberg.call("run_check_of_store", backfill, settings, iceberg.relation if exists else None)
 
     assert iceberg.statements == iceberg.logged == []
