@@ -2,7 +2,6 @@
 
     python -m support.sentences              print the pages that exceed a limit
     python -m support.sentences docs/a.md    also print the longest sentences of this page
-    python -m support.sentences --record     lower the numbers of the known pages
 
 A page has at most `MOST_WORDS` words, and its sentences have at most `MOST_IN_A_SENTENCE` words on
 average. Code blocks, tables, headings and pictures are not sentences.
@@ -10,15 +9,12 @@ average. Code blocks, tables, headings and pictures are not sentences.
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-KNOWN = REPOSITORY / "tests" / "recorded" / "pages.json"
-"""The numbers of the pages that exceed a limit: `words`, `mean`. They go down; none is added."""
 
 MOST_WORDS = 2500
 MOST_IN_A_SENTENCE = 17.0
@@ -83,36 +79,16 @@ def measure(text: str) -> Measure:
     return Measure(len(_MARKED.sub("", text).split()), round(mean, 1))
 
 
-def find_new(
-    measures: dict[str, Measure], known: dict[str, dict[str, float]]
-) -> dict[str, Measure]:
-    """Return the pages that exceed a limit by more than their known numbers."""
-    return {
-        name: found
-        for name, found in measures.items()
-        if found.words > max(MOST_WORDS, known.get(name, {}).get("words", 0))
-        or found.mean > max(MOST_IN_A_SENTENCE, known.get(name, {}).get("mean", 0))
-    }
-
-
 def main(*arguments: str) -> int:
     pages = read_pages()
     measures = {name: measure(text) for name, text in pages.items()}
-    known: dict[str, dict[str, float]] = json.loads(KNOWN.read_text())
-    if "--record" in arguments:
-        known = {
-            name: {key: min(most, getattr(measures[name], key)) for key, most in numbers.items()}
-            for name, numbers in known.items()
-            if name in measures and measures[name].exceeds
-        }
-        KNOWN.write_text(json.dumps(known, indent=1) + "\n")
     for name, found in measures.items():
         if found.exceeds or name in arguments:
             print(f"{name}: {found.words} words, {found.mean} in a sentence")
         if name in arguments:
             for sentence in sorted(find_sentences(pages[name]), key=_words)[-15:]:
                 print(f"  {_words(sentence)}: {sentence}")
-    return 1 if find_new(measures, known) else 0
+    return int(any(found.exceeds for found in measures.values()))
 
 
 if __name__ == "__main__":

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
-from support.sentences import KNOWN, Measure, find_new, find_sentences, measure, read_pages
+from support.sentences import Measure, find_sentences, measure, read_pages
 
 
 def test_code_tables_headings_and_pictures_are_not_sentences() -> None:
@@ -32,17 +30,15 @@ def test_a_generated_part_does_not_count() -> None:
     assert measure(page) == Measure(words=2, mean=2.0)
 
 
-def test_a_known_page_may_get_better_and_not_worse() -> None:
-    known = {"a": {"words": 3000, "mean": 19.0}}
-
-    assert find_new({"a": Measure(2900, 19.0), "b": Measure(2500, 17.0)}, known) == {}
-    assert find_new({"a": Measure(3001, 10.0)}, known).keys() == {"a"}
-    assert find_new({"b": Measure(100, 17.1)}, known).keys() == {"b"}
+def test_a_page_may_reach_a_limit_and_not_exceed_it() -> None:
+    assert not Measure(2500, 17.0).exceeds
+    assert Measure(2501, 10.0).exceeds
+    assert Measure(100, 17.1).exceeds
 
 
 def test_pages_are_short_and_their_sentences_too() -> None:
     measures = {name: measure(text) for name, text in read_pages().items()}
 
-    assert find_new(measures, json.loads(KNOWN.read_text())) == {}, (
+    assert {name: found for name, found in measures.items() if found.exceeds} == {}, (
         "python -m support.sentences PAGE prints its longest sentences"
     )
