@@ -1,8 +1,5 @@
 """Write the rows of docs/messages.md: `make errors`.
 
-    python -m support.errors             write the page
-    python -m support.errors --check     only fail if the page is not what the macros say
-
 A row of a table with the header `HEADER` has three cells. The words of the message and what to do
 are read from the macros. The explanation is written by hand, here on the page. A new refusal gets
 a row without an explanation, beside the rows of the same file of macros. Move the row to its
@@ -89,12 +86,8 @@ def _prose(text: str) -> str:
 
 
 def main() -> None:
-    page = PAGE.read_text()
-    written = render(page)
-    if "--check" not in sys.argv:
-        PAGE.write_text(written)
-    elif page != written:
-        sys.exit(f"{PLACE} is not what the macros say: run `make errors`")
+    written = render(PAGE.read_text())
+    PAGE.write_text(written)
     if missing := unexplained(written):
         sys.exit(f"{PLACE} does not explain {', '.join(missing)}")
 
